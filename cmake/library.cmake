@@ -1,0 +1,40 @@
+# cmake/library.cmake -- libteaspan, shared and static, from one set of position-independent objects.
+file(GLOB teaspan_sources CONFIGURE_DEPENDS
+     base/*.c platform/*.c pacer/*.c gc/*.c scavenger/*.c)
+
+add_library(teaspan_objects OBJECT ${teaspan_sources})
+set_target_properties(teaspan_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(teaspan_objects PRIVATE teaspan_flags Threads::Threads)
+target_include_directories(teaspan_objects
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    PRIVATE ${PROJECT_SOURCE_DIR})
+
+# nodelete: threads may be inside the collector for as long as the process lives.
+add_library(teaspan SHARED)
+set_target_properties(teaspan PROPERTIES
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/teaspan.map)
+target_link_options(teaspan PRIVATE
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/teaspan.map
+    -Wl,-z,nodelete -Wl,-z,defs)
+
+add_library(teaspan_static STATIC)
+set_target_properties(teaspan_static PROPERTIES OUTPUT_NAME teaspan)
+
+foreach(library teaspan teaspan_static)
+    add_library(teaspan::${library} ALIAS ${library})
+    target_sources(${library} PRIVATE $<TARGET_OBJECTS:teaspan_objects>)
+    target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:teaspan_flags> Threads::Threads m)
+    set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
+    target_include_directories(${library} INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+
+# z,defs does not go with sanitizers: their run-time library is linked to the program only.
+if(TEASPAN_SANITIZE)
+    get_target_property(options teaspan LINK_OPTIONS)
+    list(REMOVE_ITEM options -Wl,-z,defs)
+    set_target_properties(teaspan PROPERTIES LINK_OPTIONS "${options}")
+endif()
