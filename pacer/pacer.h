@@ -35,20 +35,20 @@ struct teai_facts {
 struct teai_goal {
     uint64_t goal_bytes;
     uint64_t trigger_bytes;
-    bool from_memory_limit;      /* GOMEMLIMIT, not GOGC, set the goal */
+    bool from_memory_limit;      /* GOMEMLIMIT, not GOGC, set the goal; false when both are off */
 };
 
-/* Smallest goal that GOGC sets: 4 MiB * gc_percent / 100. */
+/* Smallest goal that GOGC sets: 4 MiB * gc_percent / 100; UINT64_MAX when off. */
 uint64_t teai_pacer_heap_minimum_bytes(int32_t gc_percent);
 /* Goal from GOGC alone (facts 5.3); UINT64_MAX when off. */
 uint64_t teai_pacer_percent_goal_bytes(const struct teai_facts *facts, int32_t gc_percent);
-/* Goal from GOMEMLIMIT alone (facts 5.5). */
+/* Goal from GOMEMLIMIT alone (facts 5.5); memory_limit_bytes >= 0. Without a limit still a number, as in Go. */
 uint64_t teai_pacer_limit_goal_bytes(const struct teai_facts *facts, int64_t memory_limit_bytes);
 /* Both, and the trigger (facts 5.4, 5.6; in stop-the-world mode 10.7). */
 struct teai_goal teai_pacer_goal(const struct teai_facts *facts, const struct teai_knobs *knobs);
 
-/* GOGC as Go reads it (facts 5.11). NULL or "" -> 100. True if well-formed; *percent_out is always set
- * (100 when malformed; the caller may warn). */
+/* GOGC as Go reads it (facts 5.11). NULL or "" -> 100, "off" and negative numbers -> -1. True if well-formed;
+ * *percent_out is always set (100 when malformed; the caller may warn). */
 bool teai_pacer_parse_gogc(const char *text, int32_t *percent_out);
 /* GOMEMLIMIT as Go reads it (facts 5.11). NULL, "" or "off" -> no limit. False if malformed, *limit_out untouched. */
 bool teai_pacer_parse_memory_limit(const char *text, int64_t *limit_bytes_out);
@@ -67,7 +67,8 @@ struct teai_gctrace {
     unsigned procs;
     bool forced;
 };
-/* Go's rendering of ns as ms: cut, never rounded, to two significant digits (facts 8.1). NUL-terminated; returns length. */
+/* Go's rendering of ns as ms: cut, never rounded, to two significant digits (facts 8.1). NUL-terminated; returns the
+ * length written. What does not fit is cut off. */
 size_t teai_gctrace_format_ms(uint64_t ns, char *buffer, size_t buffer_bytes);
 /* The whole line without newline; returns its length (buffer_bytes of 512 is enough). */
 size_t teai_gctrace_format(const struct teai_gctrace *trace, char *buffer, size_t buffer_bytes);
