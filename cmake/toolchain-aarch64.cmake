@@ -1,0 +1,4 @@
+# cmake/toolchain-aarch64.cmake -- 64-bit Arm Linux (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross).
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

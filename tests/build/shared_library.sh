@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# tests/build/shared_library.sh -- the shared library exports what the headers declare and nothing else, under its
+# soname, and is never unloaded. Arguments: LIBRARY INCLUDE_DIR COMPILER
+set -euo pipefail
+library=$1 include_dir=$2 compiler=$3
+
+# Functions of the C library that are interposed, besides the public interface.
+interposed=""
+
+declared() {
+    echo '#include <teaspan/teaspan.h>' | "$compiler" -x c -E -P -I"$include_dir" - | tr -d '\n' | tr ';{}' '\n' |
+        grep -F 'visibility("default")' | grep -oE '\btea_[a-z0-9_]+ ?\(' | tr -d ' ('
+    tr ' ' '\n' <<<"$interposed"
+}
+
+exported() {
+    nm -D --defined-only --without-symbol-versions "$library" | awk '$2 != "A" {print $3}'
+}
+
+difference=$(diff <(declared | grep . | sort -u) <(exported | sort -u)) || {
+    echo "declared (<) and exported (>) names differ:"
+    echo "$difference"
+    exit 1
+}
+
+dynamic=$(readelf -dW "$library")
+for wanted in '(SONAME).*\[libteaspan\.so\.0\]' 'NODELETE'; do
+    grep -q "$wanted" <<<"$dynamic" || {
+        echo "$library: no $wanted in the dynamic section"
+        exit 1
+    }
+done
