@@ -24,7 +24,8 @@ enum {
     TEAI_SIZECLASS_SMALL_MAX_BYTES = 1024,
     TEAI_SIZECLASS_SMALL_SHIFT = 4,
     TEAI_SIZECLASS_WIDE_SHIFT = 7,
-    TEAI_SIZECLASS_SMALL_ENTRIES = (TEAI_SIZECLASS_SMALL_MAX_BYTES >> TEAI_SIZECLASS_SMALL_SHIFT) + 1,
+    TEAI_SIZECLASS_SMALL_ENTRIES =
+        (TEAI_SIZECLASS_SMALL_MAX_BYTES >> TEAI_SIZECLASS_SMALL_SHIFT) + 1,
     TEAI_SIZECLASS_WIDE_ENTRIES =
         ((TEAI_MAX_SMALL_BYTES - TEAI_SIZECLASS_SMALL_MAX_BYTES) >> TEAI_SIZECLASS_WIDE_SHIFT) + 1
 };
@@ -49,10 +50,12 @@ TEAI_INLINE size_t teai_sizeclass_of(size_t bytes)
     if (TEAI_LIKELY(bytes <= TEAI_SIZECLASS_SMALL_MAX_BYTES)) {
         if (bytes == TEAI_SIZECLASS_24_BYTES)
             return TEAI_SIZECLASS_24;
-        return teai_sizeclass_small[(bytes + (1 << TEAI_SIZECLASS_SMALL_SHIFT) - 1) >> TEAI_SIZECLASS_SMALL_SHIFT];
+        return teai_sizeclass_small[(bytes + (1 << TEAI_SIZECLASS_SMALL_SHIFT) - 1) >>
+                                    TEAI_SIZECLASS_SMALL_SHIFT];
     }
     size_t above = bytes - TEAI_SIZECLASS_SMALL_MAX_BYTES;
-    return teai_sizeclass_wide[(above + (1 << TEAI_SIZECLASS_WIDE_SHIFT) - 1) >> TEAI_SIZECLASS_WIDE_SHIFT];
+    return teai_sizeclass_wide[(above + (1 << TEAI_SIZECLASS_WIDE_SHIFT) - 1) >>
+                               TEAI_SIZECLASS_WIDE_SHIFT];
 }
 
 /* The slot that holds the byte at `offset_bytes` of a span; past the last slot: any number from nslots on (C2). */

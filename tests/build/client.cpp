@@ -18,5 +18,7 @@ int main()
     int sum = 0;
     for (Node *n = list; n; n = n->next)
         sum += n->value;
-    return sum == nodes * (nodes - 1) / 2 && std::string_view(tea_version()) == TEA_VERSION_STRING ? 0 : 1;
+    if (sum != nodes * (nodes - 1) / 2)
+        return 1;
+    return std::string_view(tea_version()) == TEA_VERSION_STRING ? 0 : 1;
 }

@@ -13,15 +13,15 @@ static const struct {
     size_t bytes;
     size_t pages;
 } go_classes[] = {
-    {0, 0},      {8, 1},      {16, 1},     {24, 1},     {32, 1},     {48, 1},     {64, 1},     {80, 1},
-    {96, 1},     {112, 1},    {128, 1},    {144, 1},    {160, 1},    {176, 1},    {192, 1},    {208, 1},
-    {224, 1},    {240, 1},    {256, 1},    {288, 1},    {320, 1},    {352, 1},    {384, 1},    {416, 1},
-    {448, 1},    {480, 1},    {512, 1},    {576, 1},    {640, 1},    {704, 1},    {768, 1},    {896, 1},
-    {1024, 1},   {1152, 1},   {1280, 1},   {1408, 2},   {1536, 1},   {1792, 2},   {2048, 1},   {2304, 2},
-    {2688, 1},   {3072, 3},   {3200, 2},   {3456, 3},   {4096, 1},   {4864, 3},   {5376, 2},   {6144, 3},
-    {6528, 4},   {6784, 5},   {6912, 6},   {8192, 1},   {9472, 7},   {9728, 6},   {10240, 5},  {10880, 4},
-    {12288, 3},  {13568, 5},  {14336, 7},  {16384, 2},  {18432, 9},  {19072, 7},  {20480, 5},  {21760, 8},
-    {24576, 3},  {27264, 10}, {28672, 7},  {32768, 4},
+    {0, 0},     {8, 1},      {16, 1},    {24, 1},    {32, 1},    {48, 1},    {64, 1},    {80, 1},
+    {96, 1},    {112, 1},    {128, 1},   {144, 1},   {160, 1},   {176, 1},   {192, 1},   {208, 1},
+    {224, 1},   {240, 1},    {256, 1},   {288, 1},   {320, 1},   {352, 1},   {384, 1},   {416, 1},
+    {448, 1},   {480, 1},    {512, 1},   {576, 1},   {640, 1},   {704, 1},   {768, 1},   {896, 1},
+    {1024, 1},  {1152, 1},   {1280, 1},  {1408, 2},  {1536, 1},  {1792, 2},  {2048, 1},  {2304, 2},
+    {2688, 1},  {3072, 3},   {3200, 2},  {3456, 3},  {4096, 1},  {4864, 3},  {5376, 2},  {6144, 3},
+    {6528, 4},  {6784, 5},   {6912, 6},  {8192, 1},  {9472, 7},  {9728, 6},  {10240, 5}, {10880, 4},
+    {12288, 3}, {13568, 5},  {14336, 7}, {16384, 2}, {18432, 9}, {19072, 7}, {20480, 5}, {21760, 8},
+    {24576, 3}, {27264, 10}, {28672, 7}, {32768, 4},
 };
 _Static_assert(sizeof(go_classes) / sizeof(go_classes[0]) == TEAI_NSIZE_CLASSES, "one row a class");
 
@@ -39,7 +39,8 @@ static void slots_fill_their_span(void **state)
     (void)state;
     assert_int_equal(teai_sizeclass_nslots[0], 0);
     for (size_t c = 1; c < TEAI_NSIZE_CLASSES; c++)
-        assert_int_equal(teai_sizeclass_nslots[c], teai_sizeclass_pages[c] * TEAI_PAGE_BYTES / teai_sizeclass_bytes[c]);
+        assert_int_equal(teai_sizeclass_nslots[c],
+                         teai_sizeclass_pages[c] * TEAI_PAGE_BYTES / teai_sizeclass_bytes[c]);
 }
 
 /* The smallest class that holds the request, by C1 in gc/sizeclass.h. */
@@ -60,7 +61,8 @@ static void lookup_agrees_with_a_search_for_every_small_request(void **state)
     (void)state;
     for (size_t bytes = 0; bytes <= TEAI_MAX_SMALL_BYTES; bytes++)
         if (teai_sizeclass_of(bytes) != reference_class(bytes))
-            fail_msg("%zu bytes: class %zu, expected %zu", bytes, teai_sizeclass_of(bytes), reference_class(bytes));
+            fail_msg("%zu bytes: class %zu, expected %zu", bytes, teai_sizeclass_of(bytes),
+                     reference_class(bytes));
 }
 
 static void only_24_byte_requests_get_a_class_that_is_not_a_multiple_of_16(void **state)
@@ -83,7 +85,8 @@ static void slot_by_multiplication_is_slot_by_division_for_every_offset(void **s
         uint32_t span_bytes = (uint32_t)(teai_sizeclass_pages[c] * TEAI_PAGE_BYTES);
         for (uint32_t offset = 0; offset < span_bytes; offset++)
             if (teai_sizeclass_slot(c, offset) != offset / teai_sizeclass_bytes[c])
-                fail_msg("class %zu, offset %u: slot %u", c, offset, teai_sizeclass_slot(c, offset));
+                fail_msg("class %zu, offset %u: slot %u", c, offset,
+                         teai_sizeclass_slot(c, offset));
     }
 }
 
