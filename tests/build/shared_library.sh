@@ -30,3 +30,12 @@ for wanted in '(SONAME).*\[libteaspan\.so\.0\]' 'NODELETE'; do
         exit 1
     }
 done
+
+# A program that loads us late has only the spare room of the C library's static thread-local block left for our
+# initial-exec thread-locals; other libraries want some of it too.
+tls_max_bytes=64
+tls_bytes=$(($(readelf -lW "$library" | awk '$1 == "TLS" {print $6}') + 0))
+[ "$tls_bytes" -le $tls_max_bytes ] || {
+    echo "$library: $tls_bytes bytes of thread-locals, more than $tls_max_bytes"
+    exit 1
+}
