@@ -19,9 +19,10 @@ enum {
     KEYSPACE = 1000,
     REPEAT = 4,
     NUMBER_WIDTH = 6,
-    FRAGMENT_BYTES = 15, /* "fragment-" and the number; one 16-byte slot in every heap */
-    MAX_ALLOCS = 1000000, /* what NUMBER_WIDTH digits tell apart */
-    POOL_BUFFER_BYTES = 48, /* the longest result between concatenations has 45 */
+    KEY_BYTES = 24,         /* a text and the number */
+    FRAGMENT_BYTES = 15,    /* the same; fills one 16-byte slot in every heap */
+    MAX_ALLOCS = 1000000,   /* what NUMBER_WIDTH digits tell apart */
+    POOL_BUFFER_BYTES = 48,
     ARENA_CHUNK_BYTES = 64 << 10
 };
 _Static_assert((REPEAT - 1) * FRAGMENT_BYTES <= POOL_BUFFER_BYTES, "a pooled buffer holds any scratch text");
@@ -139,14 +140,16 @@ static const struct scratch *scratch_find(const char *name)
 
 static struct text make_key(uint64_t i)
 {
-    char key[TEXT_MAX_DIGITS + 4] = "key-";
-    return text_copy(key, 4 + text_format_number(key + 4, i % KEYSPACE, NUMBER_WIDTH));
+    char key[KEY_BYTES];
+    memcpy(key, "allocbench/record/", KEY_BYTES - NUMBER_WIDTH);
+    text_format_number(key + KEY_BYTES - NUMBER_WIDTH, i % KEYSPACE, NUMBER_WIDTH);
+    return text_copy(key, KEY_BYTES);
 }
 
 static void format_fragment(char *out, uint64_t i)
 {
-    memcpy(out, "fragment-", 9);
-    text_format_number(out + 9, i, NUMBER_WIDTH);
+    memcpy(out, "fragment-", FRAGMENT_BYTES - NUMBER_WIDTH);
+    text_format_number(out + FRAGMENT_BYTES - NUMBER_WIDTH, i, NUMBER_WIDTH);
 }
 
 static struct text make_fragment(const struct scratch *scratch, uint64_t i)

@@ -1,7 +1,7 @@
 /* workloads/heap_count.h -- bytes and objects asked for, counted alike for heaps that keep no such figure.
  *
  * Bytes are rounded to what Go's size classes make of the sizes that the workloads use: multiples of 16 (8 up
- * to 8), whole pages of 8 KiB above 32 KiB, and leaves below 16 bytes packed into blocks of 16. The
+ * to 32), whole pages of 8 KiB above 32 KiB, and leaves below 16 bytes packed into blocks of 16. The
  * comparison needs the figure to within 10 % of Go's.
  *
  * Counters are a thread's own, so that counting costs a few instructions; heap_count_flush() adds them to
@@ -38,7 +38,7 @@ static inline void heap_count_exact(size_t nbytes)
 
 static inline void heap_count(size_t nbytes)
 {
-    size_t multiple = nbytes > HEAP_COUNT_LARGE_BYTES ? HEAP_COUNT_PAGE_BYTES : nbytes > 8 ? 16 : 8;
+    size_t multiple = nbytes > HEAP_COUNT_LARGE_BYTES ? HEAP_COUNT_PAGE_BYTES : nbytes > 32 ? 16 : 8;
     heap_count_exact((nbytes + multiple - 1) & ~(multiple - 1));
 }
 

@@ -1,0 +1,3 @@
+module teaspan/workloads
+
+go 1.26
