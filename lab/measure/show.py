@@ -1,0 +1,60 @@
+# lab/measure/show.py -- tables, notes and a progress bar; in a pipe the tables alone, without colour.
+import contextlib
+import sys
+
+import rich.box
+import rich.console
+import rich.progress
+import rich.table
+
+PIPE_WIDTH = 118
+NOTHING = "-"
+
+
+def make_console():
+    """One that knows whether a person watches; in a pipe the width does not depend on the machine."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return rich.console.Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def make_table(title, left, right):
+    """A table with its text columns first and its columns of figures after them."""
+    table = rich.table.Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD,
+                             pad_edge=False, padding=(0, 1))
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def number(value, decimals=0):
+    return NOTHING if value is None else f"{value:,.{decimals}f}"
+
+
+def spread(values, decimals=0, scale=1.0):
+    """'512 (498-530)': the median and the range, the latter left out where it cannot be told from the median."""
+    if values is None:
+        return NOTHING
+    median, low, high = (f"{value * scale:,.{decimals}f}" for value in (values.median, values.low, values.high))
+    return median if low == high else f"{median} ({low}-{high})"
+
+
+def print_notes(console, notes):
+    for note in notes:
+        console.print(f"  {note}", soft_wrap=not console.is_terminal)
+
+
+@contextlib.contextmanager
+def progress_bar(console, total):
+    """Yields advance(program), to be called before each turn; draws nothing in a pipe."""
+    columns = [rich.progress.BarColumn(), rich.progress.MofNCompleteColumn(), rich.progress.TimeElapsedColumn(),
+               rich.progress.TextColumn("{task.description}")]
+    with rich.progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        turns = iter(range(total))
+
+        def advance(program):
+            bar.update(task, completed=next(turns), description=f"{program.case}, {program.heap}")
+
+        yield advance
