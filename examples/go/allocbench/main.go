@@ -3,7 +3,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,21 +34,13 @@ var allocbench = workload.Workload{
 	},
 }
 
-// appendNumber appends n's decimal digits with zeros in front up to numberWidth.
-func appendNumber(to []byte, n uint64) []byte {
-	for limit := uint64(100000); limit > max(n, 1); limit /= 10 {
-		to = append(to, '0')
-	}
-	return strconv.AppendUint(to, n, 10)
-}
-
 func makeKey(i uint64) string {
 	var buffer [32]byte
-	return string(appendNumber(append(buffer[:0], "allocbench/record/"...), i%keyspace))
+	return string(workload.AppendNumber(append(buffer[:0], "allocbench/record/"...), i%keyspace, numberWidth))
 }
 
 func appendFragment(to []byte, i uint64) []byte {
-	return appendNumber(append(to, "fragment-"...), i)
+	return workload.AppendNumber(append(to, "fragment-"...), i, numberWidth)
 }
 
 // runDefault leaves fragments and the results between concatenations to the collector.
