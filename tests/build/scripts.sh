@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/build/scripts.sh -- ./test refuses bad options in two lines; the installer runs apt only for what is missing.
+# tests/build/scripts.sh -- ./test and ./run refuse bad options in two lines; the installer runs apt only for what is missing.
 # Argument: SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -18,7 +18,7 @@ refused() {
     [ $status = 2 ] || fail "$*: status $status, expected 2"
     [ ! -s "$scratch/out" ] || fail "$*: wrote to standard output"
     [ "$(wc -l <"$scratch/err")" = 2 ] || fail "$*: not two lines on standard error"
-    sed -n 2p "$scratch/err" | grep -q '^usage: \./' || fail "$*: no usage line"
+    sed -n 2p "$scratch/err" | grep -q '^usage: ' || fail "$*: no usage line"
     sed -n 1p "$scratch/err" | grep -qF -- "${!#}" || fail "$*: the error does not name ${!#}"
 }
 
@@ -54,6 +54,7 @@ refused ./test --bogus
 refused ./test --label
 refused ./test --preset fast
 refused ./test -j none
+refused ./run --no-install --bogus
 
 install_on "one two three" "" || fail "nothing is missing, yet the installer failed"
 [ ! -s "$scratch/calls" ] || fail "apt ran although nothing is missing"
