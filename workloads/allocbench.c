@@ -19,24 +19,23 @@ enum {
     KEYSPACE = 1000,
     REPEAT = 4,
     NUMBER_WIDTH = 6,
-    KEY_BYTES = 24,         /* a text and the number */
-    FRAGMENT_BYTES = 15,    /* the same; fills one 16-byte slot in every heap */
-    MAX_ALLOCS = 1000000,   /* what NUMBER_WIDTH digits tell apart */
+    KEY_BYTES = 24,       /* a text and the number */
+    FRAGMENT_BYTES = 15,  /* the same; fills one 16-byte slot in every heap */
+    MAX_ALLOCS = 1000000, /* what NUMBER_WIDTH digits tell apart */
     POOL_BUFFER_BYTES = 48,
     ARENA_CHUNK_BYTES = 64 << 10
 };
-_Static_assert((REPEAT - 1) * FRAGMENT_BYTES <= POOL_BUFFER_BYTES, "a pooled buffer holds any scratch text");
+_Static_assert((REPEAT - 1) * FRAGMENT_BYTES <= POOL_BUFFER_BYTES,
+               "a pooled buffer holds any scratch text");
 
 static uint64_t nallocs = 200000;
 static const char *variant = "default";
 static const struct arg allocbench_args[] = {
-    { .name = "--allocs", .kind = ARG_NUMBER, .min = 1, .max = MAX_ALLOCS, .number = &nallocs },
-    { .name = "--variant", .kind = ARG_CHOICE, .choices = "default|arena|pool", .text = &variant },
+    {.name = "--allocs", .kind = ARG_NUMBER, .min = 1, .max = MAX_ALLOCS, .number = &nallocs},
+    {.name = "--variant", .kind = ARG_CHOICE, .choices = "default|arena|pool", .text = &variant},
 };
 static const struct workload allocbench = {
-    "allocbench", "[--allocs N] [--variant default|arena|pool]", allocbench_args,
-    sizeof allocbench_args / sizeof allocbench_args[0]
-};
+    "allocbench", "[--allocs N] [--variant default|arena|pool]", ARGS_OF(allocbench_args)};
 
 /* Where scratch texts (fragments and the results in between) come from and go to. */
 struct scratch {
@@ -125,9 +124,9 @@ static void pool_give(char *bytes)
 }
 
 static const struct scratch scratches[] = {
-    { "default", heap_take, heap_give, nothing_at_end },
-    { "arena", arena_take, arena_give, arena_end_batch },
-    { "pool", pool_take, pool_give, nothing_at_end },
+    {"default", heap_take, heap_give, nothing_at_end},
+    {"arena", arena_take, arena_give, arena_end_batch},
+    {"pool", pool_take, pool_give, nothing_at_end},
 };
 
 static const struct scratch *scratch_find(const char *name)
@@ -156,7 +155,7 @@ static struct text make_fragment(const struct scratch *scratch, uint64_t i)
 {
     char *bytes = scratch->take(FRAGMENT_BYTES);
     format_fragment(bytes, i);
-    return (struct text){ bytes, FRAGMENT_BYTES };
+    return (struct text){bytes, FRAGMENT_BYTES};
 }
 
 static struct text repeat(const struct scratch *scratch, struct text fragment)
@@ -259,8 +258,8 @@ int main(int argc, char **argv)
     uint64_t run_ns = workload_now_ns() - begin_ns;
 
     check(&map);
-    workload_report(&(struct workload_run){ .variant = variant, .allocs = nallocs, .run_ns = run_ns }, " keys=%zu",
-                    map.count);
+    workload_report(&(struct workload_run){.variant = variant, .allocs = nallocs, .run_ns = run_ns},
+                    " keys=%zu", map.count);
     release_all(&map);
     return 0;
 }

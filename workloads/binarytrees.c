@@ -17,12 +17,16 @@ enum { MIN_DEPTH = 4, MAX_DEPTH = 30, MAX_THREADS = 64 };
 static uint64_t depth_arg;
 static uint64_t nthreads_arg = 1;
 static const struct arg binarytrees_args[] = {
-    { .name = "depth", .kind = ARG_NUMBER, .min = MIN_DEPTH, .max = MAX_DEPTH, .number = &depth_arg },
-    { .name = "threads", .kind = ARG_NUMBER, .min = 1, .max = MAX_THREADS, .number = &nthreads_arg, .optional = 1 },
+    {.name = "depth", .kind = ARG_NUMBER, .min = MIN_DEPTH, .max = MAX_DEPTH, .number = &depth_arg},
+    {.name = "threads",
+     .kind = ARG_NUMBER,
+     .min = 1,
+     .max = MAX_THREADS,
+     .number = &nthreads_arg,
+     .optional = 1},
 };
-static const struct workload binarytrees = {
-    "binarytrees", "DEPTH [THREADS]", binarytrees_args, sizeof binarytrees_args / sizeof binarytrees_args[0]
-};
+static const struct workload binarytrees = {"binarytrees", "DEPTH [THREADS]",
+                                            ARGS_OF(binarytrees_args)};
 
 struct node {
     struct node *left, *right;
@@ -87,7 +91,8 @@ static void *share_run(void *argument)
 {
     struct share *share = argument;
     for (unsigned depth = MIN_DEPTH; depth <= share->max_depth; depth += 2)
-        for (uint64_t i = share->index; i < trees_of_depth(share->max_depth, depth); i += share->nthreads)
+        for (uint64_t i = share->index; i < trees_of_depth(share->max_depth, depth);
+             i += share->nthreads)
             share->nnodes += build_count_drop(depth);
     return NULL;
 }
@@ -104,7 +109,7 @@ static uint64_t shares_run(unsigned max_depth, unsigned nthreads)
     pthread_t threads[MAX_THREADS];
     struct share shares[MAX_THREADS];
     for (unsigned i = 0; i < nthreads; i++) {
-        shares[i] = (struct share){ .max_depth = max_depth, .index = i, .nthreads = nthreads };
+        shares[i] = (struct share){.max_depth = max_depth, .index = i, .nthreads = nthreads};
         if (i > 0 && pthread_create(&threads[i], NULL, share_thread, &shares[i]) != 0)
             workload_fail("cannot start thread %u", i);
     }
@@ -141,6 +146,7 @@ int main(int argc, char **argv)
     tree_release(long_lived);
     if (nnodes != nodes_expected(depth))
         workload_fail("counted %" PRIu64 " nodes, not %" PRIu64, nnodes, nodes_expected(depth));
-    workload_report(&(struct workload_run){ .run_ns = run_ns }, " depth=%u threads=%u", depth, nthreads);
+    workload_report(&(struct workload_run){.run_ns = run_ns}, " depth=%u threads=%u", depth,
+                    nthreads);
     return 0;
 }

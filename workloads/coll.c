@@ -22,12 +22,10 @@ enum {
 static uint64_t nallocs = 3000000;
 static const char *variant;
 static const struct arg coll_args[] = {
-    { .name = "--allocs", .kind = ARG_NUMBER, .min = 1, .max = MAX_ALLOCS, .number = &nallocs },
-    { .name = "variant", .kind = ARG_CHOICE, .choices = "putget|push", .text = &variant },
+    {.name = "--allocs", .kind = ARG_NUMBER, .min = 1, .max = MAX_ALLOCS, .number = &nallocs},
+    {.name = "variant", .kind = ARG_CHOICE, .choices = "putget|push", .text = &variant},
 };
-static const struct workload coll = {
-    "coll", "[--allocs N] putget|push", coll_args, sizeof coll_args / sizeof coll_args[0]
-};
+static const struct workload coll = {"coll", "[--allocs N] putget|push", ARGS_OF(coll_args)};
 
 static struct text make_key(uint64_t number)
 {
@@ -95,7 +93,8 @@ static size_t list_next_capacity(size_t capacity)
 {
     if (capacity < LIST_FIRST_CAPACITY)
         return LIST_FIRST_CAPACITY;
-    return capacity < LIST_DOUBLE_BELOW ? 2 * capacity : capacity + (capacity + 3 * LIST_DOUBLE_BELOW) / 4;
+    return capacity < LIST_DOUBLE_BELOW ? 2 * capacity
+                                        : capacity + (capacity + 3 * LIST_DOUBLE_BELOW) / 4;
 }
 
 static void list_push(struct list *list, uint64_t item)
@@ -103,9 +102,9 @@ static void list_push(struct list *list, uint64_t item)
     if (list->count == list->capacity) {
         size_t capacity = list_next_capacity(list->capacity);
         size_t item_bytes = sizeof list->items[0];
-        list->items = list->items == NULL
-                          ? heap_alloc_leaf_uninit(capacity * item_bytes)
-                          : heap_realloc(list->items, list->capacity * item_bytes, capacity * item_bytes);
+        list->items = list->items == NULL ? heap_alloc_leaf_uninit(capacity * item_bytes)
+                                          : heap_realloc(list->items, list->capacity * item_bytes,
+                                                         capacity * item_bytes);
         list->capacity = capacity;
     }
     list->items[list->count++] = item;
@@ -113,7 +112,7 @@ static void list_push(struct list *list, uint64_t item)
 
 static uint64_t push(void)
 {
-    struct list list = { 0 };
+    struct list list = {0};
     for (uint64_t i = 0; i < nallocs; i++)
         list_push(&list, i);
     uint64_t sum = 0;
@@ -140,7 +139,7 @@ int main(int argc, char **argv)
     uint64_t expected = putting ? putget_expected() : push_expected();
     if (sum != expected)
         workload_fail("the sum is %" PRIu64 ", not %" PRIu64, sum, expected);
-    workload_report(&(struct workload_run){ .variant = variant, .allocs = nallocs, .run_ns = run_ns },
+    workload_report(&(struct workload_run){.variant = variant, .allocs = nallocs, .run_ns = run_ns},
                     " sum=%" PRIu64, sum);
     return 0;
 }

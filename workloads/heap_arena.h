@@ -46,7 +46,8 @@ static inline void heap_arena_next_chunk(struct heap_arena *arena)
 /* A block aligned to 16 that may hold references, contents unspecified. */
 static inline void *heap_arena_alloc_uninit(struct heap_arena *arena, size_t nbytes)
 {
-    size_t rounded_bytes = (nbytes + HEAP_ARENA_ALIGN_BYTES - 1) & ~(size_t)(HEAP_ARENA_ALIGN_BYTES - 1);
+    size_t rounded_bytes =
+        (nbytes + HEAP_ARENA_ALIGN_BYTES - 1) & ~(size_t)(HEAP_ARENA_ALIGN_BYTES - 1);
     if (rounded_bytes > arena->chunk_bytes)
         heap_out_of_memory();
     if (arena->used_bytes + rounded_bytes > arena->chunk_bytes)

@@ -71,7 +71,8 @@ static inline struct heap_totals heap_totals(void)
 static inline struct heap_footprint heap_footprint(void)
 {
     uint64_t free_bytes = GC_get_free_bytes();
-    return (struct heap_footprint){ GC_get_heap_size() - free_bytes, free_bytes, GC_get_unmapped_bytes() };
+    return (struct heap_footprint){GC_get_heap_size() - free_bytes, free_bytes,
+                                   GC_get_unmapped_bytes()};
 }
 
 #include "heap_arena.h"

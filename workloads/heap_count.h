@@ -38,7 +38,9 @@ static inline void heap_count_exact(size_t nbytes)
 
 static inline void heap_count(size_t nbytes)
 {
-    size_t multiple = nbytes > HEAP_COUNT_LARGE_BYTES ? HEAP_COUNT_PAGE_BYTES : nbytes > 32 ? 16 : 8;
+    size_t multiple = nbytes > 32 ? 16 : 8;
+    if (nbytes > HEAP_COUNT_LARGE_BYTES)
+        multiple = HEAP_COUNT_PAGE_BYTES;
     heap_count_exact((nbytes + multiple - 1) & ~(multiple - 1));
 }
 

@@ -65,9 +65,9 @@ static inline void heap_thread_end(void)
 
 static inline struct tea_stats heap_stats(void)
 {
-    struct tea_stats stats = { .struct_bytes = sizeof stats };
+    struct tea_stats stats = {.struct_bytes = sizeof stats};
     if (tea_stats_read(&stats) != TEA_OK)
-        stats = (struct tea_stats){ 0 };
+        stats = (struct tea_stats){0};
     return stats;
 }
 
@@ -75,13 +75,15 @@ static inline struct heap_totals heap_totals(void)
 {
     struct tea_stats stats = heap_stats();
     struct heap_totals resized = heap_count_totals();
-    return (struct heap_totals){ stats.total_alloc_bytes + resized.bytes, stats.mallocs + resized.objects };
+    return (struct heap_totals){stats.total_alloc_bytes + resized.bytes,
+                                stats.mallocs + resized.objects};
 }
 
 static inline struct heap_footprint heap_footprint(void)
 {
     struct tea_stats stats = heap_stats();
-    return (struct heap_footprint){ stats.heap_inuse_bytes, stats.heap_idle_bytes, stats.heap_released_bytes };
+    return (struct heap_footprint){stats.heap_inuse_bytes, stats.heap_idle_bytes,
+                                   stats.heap_released_bytes};
 }
 
 #define heap_arena tea_arena /* struct heap_arena is the library's own */

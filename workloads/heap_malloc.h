@@ -70,7 +70,7 @@ static inline struct heap_totals heap_totals(void)
 static inline struct heap_footprint heap_footprint(void)
 {
     struct mallinfo2 info = mallinfo2();
-    return (struct heap_footprint){ info.uordblks + info.hblkhd, info.fordblks, 0 };
+    return (struct heap_footprint){info.uordblks + info.hblkhd, info.fordblks, 0};
 }
 
 #include "heap_arena.h"

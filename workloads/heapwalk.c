@@ -18,11 +18,9 @@ enum { CELL_BYTES = 32, ROW_CELLS = 60, ROW_BYTES = CELL_BYTES * ROW_CELLS, MAX_
 
 static uint64_t nobjects = 240;
 static const struct arg heapwalk_args[] = {
-    { .name = "--objects", .kind = ARG_NUMBER, .min = 1, .max = MAX_OBJECTS, .number = &nobjects },
+    {.name = "--objects", .kind = ARG_NUMBER, .min = 1, .max = MAX_OBJECTS, .number = &nobjects},
 };
-static const struct workload heapwalk = {
-    "heapwalk", "[--objects N]", heapwalk_args, sizeof heapwalk_args / sizeof heapwalk_args[0]
-};
+static const struct workload heapwalk = {"heapwalk", "[--objects N]", ARGS_OF(heapwalk_args)};
 
 /* An object as the map shows it. */
 struct placed {
@@ -52,7 +50,7 @@ static struct placed *place_objects(const struct walk *walk)
             lowest = (uintptr_t)walk->objects[i];
     lowest = lowest >> WALK_PAGE_SHIFT << WALK_PAGE_SHIFT;
     for (size_t i = 0; i < walk->count; i++)
-        placed[i] = (struct placed){ (uintptr_t)walk->objects[i] - lowest, i % WALK_NSIZES };
+        placed[i] = (struct placed){(uintptr_t)walk->objects[i] - lowest, i % WALK_NSIZES};
     qsort(placed, walk->count, sizeof placed[0], compare_placed);
     return placed;
 }
@@ -117,9 +115,9 @@ int main(int argc, char **argv)
     map_print("before the collection:", before, walk.count);
     map_print("after the collection:", after, walk.count);
     bool identical = memcmp(before, after, walk.count * sizeof before[0]) == 0;
-    workload_report(&(struct workload_run){ .allocs = nobjects, .run_ns = run_ns },
-                    " maps=%s spans_before=%zu spans_after=%zu", identical ? "identical" : "different",
-                    spans_before, walk_spans(&walk));
+    workload_report(&(struct workload_run){.allocs = nobjects, .run_ns = run_ns},
+                    " maps=%s spans_before=%zu spans_after=%zu",
+                    identical ? "identical" : "different", spans_before, walk_spans(&walk));
     heap_release(before);
     heap_release(after);
     walk_release(&walk);

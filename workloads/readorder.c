@@ -31,14 +31,12 @@ static uint64_t nnodes_arg; /* 0: DEFAULT_NODES, or as many as the file names */
 static uint64_t ngcs_arg = 100;
 static const char *variant;
 static const struct arg readorder_args[] = {
-    { .name = "--nodes", .kind = ARG_NUMBER, .min = 1, .max = MAX_NODES, .number = &nnodes_arg },
-    { .name = "--gcs", .kind = ARG_NUMBER, .min = 1, .max = MAX_GCS, .number = &ngcs_arg },
-    { .name = "variant", .kind = ARG_TEXT, .text = &variant },
+    {.name = "--nodes", .kind = ARG_NUMBER, .min = 1, .max = MAX_NODES, .number = &nnodes_arg},
+    {.name = "--gcs", .kind = ARG_NUMBER, .min = 1, .max = MAX_GCS, .number = &ngcs_arg},
+    {.name = "variant", .kind = ARG_TEXT, .text = &variant},
 };
 static const struct workload readorder = {
-    "readorder", "[--nodes N] [--gcs N] packed|scattered|FILE.idx", readorder_args,
-    sizeof readorder_args / sizeof readorder_args[0]
-};
+    "readorder", "[--nodes N] [--gcs N] packed|scattered|FILE.idx", ARGS_OF(readorder_args)};
 
 struct node {
     struct node *refs[NREFS];
@@ -46,7 +44,7 @@ struct node {
 
 struct graph {
     size_t nnodes;
-    struct node **nodes; /* every node once; NULL when a collector will find those that the index leaves out */
+    struct node **nodes; /* every node once; NULL where a collector finds those not in the index */
     size_t nindex;
     struct node **index;
     bool random_refs;
@@ -74,7 +72,8 @@ static void nodes_shuffle(struct node **nodes, size_t nnodes, struct rng *rng)
 /* The node that reference `k` of the node at position `i` leads to. Call in order of i and k. */
 static struct node *graph_target(const struct graph *graph, size_t i, size_t k, struct rng *rng)
 {
-    size_t at = graph->random_refs ? rng_below(rng, (uint32_t)graph->nindex) : (i + 1 + k) % graph->nindex;
+    size_t at =
+        graph->random_refs ? rng_below(rng, (uint32_t)graph->nindex) : (i + 1 + k) % graph->nindex;
     return graph->index[at];
 }
 
@@ -101,7 +100,7 @@ static struct graph graph_in_order(void)
 {
     size_t nnodes = nnodes_arg != 0 ? nnodes_arg : DEFAULT_NODES;
     struct node **nodes = nodes_new(nnodes);
-    return (struct graph){ .nnodes = nnodes, .nodes = nodes, .nindex = nnodes, .index = nodes };
+    return (struct graph){.nnodes = nnodes, .nodes = nodes, .nindex = nnodes, .index = nodes};
 }
 
 static struct graph graph_at_random(void)
@@ -153,7 +152,7 @@ static struct graph graph_from_file(const char *path)
 {
     size_t nbytes;
     uint8_t *bytes = file_read(path, &nbytes);
-    struct graph graph = { .nindex = nbytes / 4 };
+    struct graph graph = {.nindex = nbytes / 4};
     graph.nnodes = file_nnodes(bytes, graph.nindex, path);
     graph.nodes = nodes_new(graph.nnodes);
     graph.index = heap_alloc(graph.nindex * sizeof graph.index[0]);
@@ -228,8 +227,10 @@ int main(int argc, char **argv)
     allocate_over_freed(graph.nnodes / NODES_PER_FRESH);
     if (graph_intact_refs(&graph) != nintact)
         workload_fail("the graph has changed");
-    struct workload_run run = { .variant = variant, .allocs = graph.nnodes, .run_ns = build_ns + gcs_ns };
-    workload_report(&run, " gcs=%" PRIu64 " ms_per_gc=%.3f", ngcs_arg, (double)gcs_ns / 1e6 / (double)ngcs_arg);
+    struct workload_run run = {
+        .variant = variant, .allocs = graph.nnodes, .run_ns = build_ns + gcs_ns};
+    workload_report(&run, " gcs=%" PRIu64 " ms_per_gc=%.3f", ngcs_arg,
+                    (double)gcs_ns / 1e6 / (double)ngcs_arg);
     graph_release(&graph);
     return 0;
 }

@@ -27,12 +27,10 @@ enum {
 static uint64_t nallocs = 10000000;
 static const char *variant;
 static const struct arg strings_args[] = {
-    { .name = "--allocs", .kind = ARG_NUMBER, .min = 1, .max = MAX_ALLOCS, .number = &nallocs },
-    { .name = "variant", .kind = ARG_CHOICE, .choices = "trim|itoa", .text = &variant },
+    {.name = "--allocs", .kind = ARG_NUMBER, .min = 1, .max = MAX_ALLOCS, .number = &nallocs},
+    {.name = "variant", .kind = ARG_CHOICE, .choices = "trim|itoa", .text = &variant},
 };
-static const struct workload strings = {
-    "strings", "[--allocs N] trim|itoa", strings_args, sizeof strings_args / sizeof strings_args[0]
-};
+static const struct workload strings = {"strings", "[--allocs N] trim|itoa", ARGS_OF(strings_args)};
 
 static struct text make_padded(uint64_t number)
 {
@@ -41,7 +39,7 @@ static struct text make_padded(uint64_t number)
     char *word = bytes + number % (TEXT_BYTES - WORD_BYTES);
     memcpy(word, "record-", WORD_BYTES - NUMBER_WIDTH);
     text_format_number(word + WORD_BYTES - NUMBER_WIDTH, number, NUMBER_WIDTH);
-    return (struct text){ bytes, TEXT_BYTES };
+    return (struct text){bytes, TEXT_BYTES};
 }
 
 static bool is_blank(char c)
@@ -139,7 +137,7 @@ int main(int argc, char **argv)
     uint64_t expected = trimming ? trim_expected() : itoa_expected();
     if (sum != expected)
         workload_fail("the sum is %" PRIu64 ", not %" PRIu64, sum, expected);
-    workload_report(&(struct workload_run){ .variant = variant, .allocs = nallocs, .run_ns = run_ns },
+    workload_report(&(struct workload_run){.variant = variant, .allocs = nallocs, .run_ns = run_ns},
                     " sum=%" PRIu64, sum);
     return 0;
 }

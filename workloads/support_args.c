@@ -8,19 +8,20 @@
 
 _Noreturn void args_reject(const struct workload *workload, const char *what, const char *value)
 {
-    fprintf(stderr, "%s: %s: %s\nusage: %s %s\n", workload->name, what, value, workload->name, workload->synopsis);
+    fprintf(stderr, "%s: %s: %s\nusage: %s %s\n", workload->name, what, value, workload->name,
+            workload->synopsis);
     exit(2);
 }
 
 static bool arg_is_option(const char *name)
 {
-    return strncmp(name, "--", 2) == 0;
+    return name[0] == '-' && name[1] != '\0';
 }
 
 /* The name as messages say it: without dashes. */
 static const char *arg_label(const struct arg *arg)
 {
-    return arg_is_option(arg->name) ? arg->name + 2 : arg->name;
+    return arg->name + strspn(arg->name, "-");
 }
 
 static bool number_parse(const char *text, uint64_t *number_out)

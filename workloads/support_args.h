@@ -16,13 +16,14 @@ enum arg_kind {
 };
 
 struct arg {
-    const char *name;   /* "--allocs" is an option; "depth" a positional argument, in the order of the table */
+    const char *
+        name; /* "--allocs" is an option; "depth" a positional argument, in the order of the table */
     enum arg_kind kind;
     uint64_t min, max;
     uint64_t *number;
     const char *choices; /* "default|arena|pool" */
     const char **text;
-    int optional;        /* a positional argument that may be left out; options always may */
+    int optional; /* a positional argument that may be left out; options always may */
 };
 
 struct workload {
@@ -31,6 +32,9 @@ struct workload {
     const struct arg *args;
     size_t nargs;
 };
+
+/* The last two members, from the table itself. */
+#define ARGS_OF(table) (table), sizeof(table) / sizeof((table)[0])
 
 /* Reads argv into the places that the table names; those not given keep their values. */
 void args_parse(const struct workload *workload, int argc, char **argv);

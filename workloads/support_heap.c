@@ -35,7 +35,7 @@ void heap_count_flush(void)
 {
     atomic_fetch_add_explicit(&flushed_bytes, heap_counter.bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&flushed_objects, heap_counter.objects, memory_order_relaxed);
-    heap_counter = (struct heap_counter){ 0 };
+    heap_counter = (struct heap_counter){0};
 }
 
 struct heap_totals heap_count_totals(void)

@@ -14,7 +14,7 @@ enum { KEEP_ONE_IN = 10, MAX_OBJECTS = 100000000 };
 
 static uint64_t nobjects = 50000;
 static const struct arg heapwalk_free_args[] = {
-    { .name = "--objects", .kind = ARG_NUMBER, .min = 1, .max = MAX_OBJECTS, .number = &nobjects },
+    {.name = "--objects", .kind = ARG_NUMBER, .min = 1, .max = MAX_OBJECTS, .number = &nobjects},
 };
 
 static struct walk walk_filled(size_t count)
@@ -47,8 +47,7 @@ static void copy_survivors_drop_all(struct walk *walk)
 
 int heapwalk_free_main(const char *name, bool copy_survivors, int argc, char **argv)
 {
-    struct workload workload = { name, "[--objects N]", heapwalk_free_args,
-                                 sizeof heapwalk_free_args / sizeof heapwalk_free_args[0] };
+    struct workload workload = {name, "[--objects N]", ARGS_OF(heapwalk_free_args)};
     workload_start(&workload, argc, argv);
 
     uint64_t begin_ns = workload_now_ns();
@@ -66,12 +65,13 @@ int heapwalk_free_main(const char *name, bool copy_survivors, int argc, char **a
 
     size_t nkept = (nobjects + KEEP_ONE_IN - 1) / KEEP_ONE_IN;
     walk_check(&walk, nkept);
-    workload_report(&(struct workload_run){ .allocs = nobjects, .run_ns = run_ns },
-                    " kept=%zu spans_before=%zu spans_after=%zu inuse_before=%" PRIu64 " inuse_after=%" PRIu64
-                    " idle_before=%" PRIu64 " idle_after=%" PRIu64 " released_before=%" PRIu64
-                    " released_after=%" PRIu64,
-                    nkept, spans_before, spans_after, before.inuse_bytes, after.inuse_bytes, before.idle_bytes,
-                    after.idle_bytes, before.released_bytes, after.released_bytes);
+    workload_report(&(struct workload_run){.allocs = nobjects, .run_ns = run_ns},
+                    " kept=%zu spans_before=%zu spans_after=%zu inuse_before=%" PRIu64
+                    " inuse_after=%" PRIu64 " idle_before=%" PRIu64 " idle_after=%" PRIu64
+                    " released_before=%" PRIu64 " released_after=%" PRIu64,
+                    nkept, spans_before, spans_after, before.inuse_bytes, after.inuse_bytes,
+                    before.idle_bytes, after.idle_bytes, before.released_bytes,
+                    after.released_bytes);
     walk_release(&walk);
     return 0;
 }

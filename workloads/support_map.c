@@ -32,7 +32,8 @@ static struct map_entry *map_entry_at(const struct map *map, size_t i)
 
 static bool entry_matches(const struct map_entry *entry, struct text key, uint32_t hash)
 {
-    return entry->hash == hash && entry->key_bytes == key.nbytes && memcmp(entry->key, key.bytes, key.nbytes) == 0;
+    return entry->hash == hash && entry->key_bytes == key.nbytes &&
+           memcmp(entry->key, key.bytes, key.nbytes) == 0;
 }
 
 /* The entry of `key`, or the free one where it belongs. */
@@ -53,13 +54,14 @@ static void map_set_capacity(struct map *map, size_t capacity)
 
 void map_init(struct map *map, size_t value_bytes)
 {
-    *map = (struct map){ .value_bytes = value_bytes, .entry_bytes = sizeof(struct map_entry) + value_bytes };
+    *map = (struct map){.value_bytes = value_bytes,
+                        .entry_bytes = sizeof(struct map_entry) + value_bytes};
     map_set_capacity(map, MAP_FIRST_CAPACITY);
 }
 
 static void map_move_entry(struct map *map, const struct map_entry *from)
 {
-    struct map_entry *to = map_find(map, (struct text){ from->key, from->key_bytes }, from->hash);
+    struct map_entry *to = map_find(map, (struct text){from->key, from->key_bytes}, from->hash);
     heap_store(&to->key, from->key);
     to->key_bytes = from->key_bytes;
     to->hash = from->hash;
@@ -105,7 +107,7 @@ void *map_walk(const struct map *map, size_t *at, struct text *key_out)
     while (*at < map->capacity) {
         struct map_entry *entry = map_entry_at(map, (*at)++);
         if (entry->key != NULL) {
-            *key_out = (struct text){ entry->key, entry->key_bytes };
+            *key_out = (struct text){entry->key, entry->key_bytes};
             return entry->value;
         }
     }
@@ -115,5 +117,5 @@ void *map_walk(const struct map *map, size_t *at, struct text *key_out)
 void map_destroy(struct map *map)
 {
     heap_release(map->entries);
-    *map = (struct map){ 0 };
+    *map = (struct map){0};
 }

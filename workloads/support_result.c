@@ -55,8 +55,10 @@ void workload_report(const struct workload_run *run, const char *more, ...)
         printf(" variant=%s", run->variant);
     if (run->allocs != 0)
         printf(" allocs=%" PRIu64, run->allocs);
-    printf(" peak_rss=%ldKB ms=%" PRIu64 " gc_cycles=%" PRIu32 " alloc_bytes=%" PRIu64 " alloc_objects=%" PRIu64,
-           peak_rss_kb(), (run->run_ns + 500000) / 1000000, heap_gc_count(), totals.bytes, totals.objects);
+    printf(" peak_rss=%ldKB ms=%" PRIu64 " gc_cycles=%" PRIu32 " alloc_bytes=%" PRIu64
+           " alloc_objects=%" PRIu64,
+           peak_rss_kb(), (run->run_ns + 500000) / 1000000, heap_gc_count(), totals.bytes,
+           totals.objects);
     va_list args;
     va_start(args, more);
     vprintf(more, args);

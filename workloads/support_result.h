@@ -20,6 +20,7 @@ struct workload_run {
 };
 
 /* The one line of result. `more` is printf-like and adds the workload's own keys. */
-void workload_report(const struct workload_run *run, const char *more, ...) __attribute__((format(printf, 2, 3)));
+void workload_report(const struct workload_run *run, const char *more, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -15,7 +15,7 @@ size_t text_format_number(char *out, uint64_t number, unsigned width)
 
 struct text text_copy(const char *bytes, size_t nbytes)
 {
-    return (struct text){ memcpy(heap_alloc_leaf_uninit(nbytes), bytes, nbytes), nbytes };
+    return (struct text){memcpy(heap_alloc_leaf_uninit(nbytes), bytes, nbytes), nbytes};
 }
 
 struct text text_concat(struct text a, struct text b)

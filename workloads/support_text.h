@@ -27,7 +27,7 @@ struct text text_from_number(uint64_t number);
 
 static inline struct text text_literal(const char *literal)
 {
-    return (struct text){ literal, strlen(literal) };
+    return (struct text){literal, strlen(literal)};
 }
 
 static inline void text_release(struct text text)
@@ -40,7 +40,7 @@ static inline struct text text_join(char *out, struct text a, struct text b)
 {
     memcpy(out, a.bytes, a.nbytes);
     memcpy(out + a.nbytes, b.bytes, b.nbytes);
-    return (struct text){ out, a.nbytes + b.nbytes };
+    return (struct text){out, a.nbytes + b.nbytes};
 }
 
 #endif

@@ -45,7 +45,7 @@ func (w *Workload) Reject(what, value string) {
 	os.Exit(2)
 }
 
-func isOption(name string) bool { return strings.HasPrefix(name, "--") }
+func isOption(name string) bool { return len(name) > 1 && name[0] == '-' }
 
 // label is the name as messages say it: without dashes.
 func (a *Arg) label() string { return strings.TrimPrefix(a.Name, "--") }
