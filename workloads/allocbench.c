@@ -19,9 +19,10 @@ enum {
     KEYSPACE = 1000,
     REPEAT = 4,
     NUMBER_WIDTH = 6,
-    KEY_BYTES = 24,       /* a text and the number */
-    FRAGMENT_BYTES = 15,  /* the same; fills one 16-byte slot in every heap */
-    MAX_ALLOCS = 1000000, /* what NUMBER_WIDTH digits tell apart */
+    NUMBER_LIMIT = 1000000, /* what so many digits tell apart */
+    KEY_BYTES = 24,         /* a text and the number */
+    FRAGMENT_BYTES = 15,    /* the same; fills one 16-byte slot in every heap */
+    MAX_ALLOCS = 1000000000,
     POOL_BUFFER_BYTES = 48,
     ARENA_CHUNK_BYTES = 64 << 10
 };
@@ -148,7 +149,7 @@ static struct text make_key(uint64_t i)
 static void format_fragment(char *out, uint64_t i)
 {
     memcpy(out, "fragment-", FRAGMENT_BYTES - NUMBER_WIDTH);
-    text_format_number(out + FRAGMENT_BYTES - NUMBER_WIDTH, i, NUMBER_WIDTH);
+    text_format_number(out + FRAGMENT_BYTES - NUMBER_WIDTH, i % NUMBER_LIMIT, NUMBER_WIDTH);
 }
 
 static struct text make_fragment(const struct scratch *scratch, uint64_t i)

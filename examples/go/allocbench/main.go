@@ -15,7 +15,8 @@ const (
 	keyspace        = 1000
 	repeats         = 4
 	numberWidth     = 6
-	maxAllocs       = 1000000
+	numberLimit     = 1000000
+	maxAllocs       = 1000000000
 	poolBufferBytes = 48 // the longest result between concatenations has 45
 	arenaChunkBytes = 64 << 10
 )
@@ -40,7 +41,7 @@ func makeKey(i uint64) string {
 }
 
 func appendFragment(to []byte, i uint64) []byte {
-	return workload.AppendNumber(append(to, "fragment-"...), i, numberWidth)
+	return workload.AppendNumber(append(to, "fragment-"...), i%numberLimit, numberWidth)
 }
 
 // runDefault leaves fragments and the results between concatenations to the collector.
