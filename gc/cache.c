@@ -1,0 +1,183 @@
+/* gc/cache.c -- lease the next run of free slots, from the cached span or a new one.
+ *
+ * Steps of a refill: look for a run in the rest of the cached span; else give that span back and take
+ * another. A run is leased by writing WHITE (BLACK while marking: what is allocated during a cycle survives it)
+ * over its state bytes and, unless the kind is leaf, zeroing its slots if they may hold old contents.
+ *
+ * heap live grows, as in Go, when a span is taken: by all its free slots at once and its tail.
+ *
+ * Locks. None; the caches are their threads' own. Callers are inside the runtime, so no stop sees half a lease.
+ * Source. Runs of free slots: Immix (Blackburn and McKinley, 2008), here over equal slots.
+ */
+#include "gc/cache.h"
+
+#include "gc/heap.h"
+#include "gc/sweep.h"
+#include "gc/thread.h"
+
+#include <string.h>
+
+typedef uint64_t __attribute__((may_alias)) aliased_word;
+
+enum { STATES_A_WORD = 8 };
+#define STATE_LOW_BITS UINT64_C(0x0101010101010101)
+
+void teai_cache_init(struct teai_cache *cache, uint8_t span_class)
+{
+    cache->slot_bytes = (uint32_t)teai_sizeclass_bytes[span_class / TEAI_NKINDS];
+    cache->span = TEAI_NO_PAGE;
+}
+
+/* Eight states at once. relaxed: another thread may free slots; either value will do. Past the last slot states are FREE. */
+static uint64_t states_load(const teai_slot_byte *states)
+{
+    return __atomic_load_n((const aliased_word *)(const void *)states, __ATOMIC_RELAXED);
+}
+
+/* First slot at or after `from` that is FREE; nslots if none. */
+static uint32_t run_find_free(const teai_slot_byte *states, uint32_t from, uint32_t nslots)
+{
+    uint32_t slot = from & ~(uint32_t)(STATES_A_WORD - 1);
+    uint64_t skip = ~UINT64_C(0) << (from % STATES_A_WORD * 8);
+    for (; slot < nslots; slot += STATES_A_WORD, skip = ~UINT64_C(0)) {
+        uint64_t is_free = ~states_load(states + slot) & STATE_LOW_BITS & skip;
+        if (is_free != 0) {
+            slot += (uint32_t)__builtin_ctzll(is_free) / 8;
+            return slot < nslots ? slot : nslots;
+        }
+    }
+    return nslots;
+}
+
+/* First slot at or after `from` that is not FREE; nslots if none. */
+static uint32_t run_find_taken(const teai_slot_byte *states, uint32_t from, uint32_t nslots)
+{
+    uint32_t slot = from & ~(uint32_t)(STATES_A_WORD - 1);
+    uint64_t skip = ~UINT64_C(0) << (from % STATES_A_WORD * 8);
+    for (; slot < nslots; slot += STATES_A_WORD, skip = ~UINT64_C(0)) {
+        uint64_t is_taken = states_load(states + slot) & STATE_LOW_BITS & skip;
+        if (is_taken != 0) {
+            slot += (uint32_t)__builtin_ctzll(is_taken) / 8;
+            return slot < nslots ? slot : nslots;
+        }
+    }
+    return nslots;
+}
+
+/* acquire: pairs with the fence in object_free_small() (gc/object.c): a slot seen FREE has its needzero stored. */
+static bool run_needs_zero(const struct teai_span *s)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&s->needzero, memory_order_relaxed);
+}
+
+static void run_lease(struct tea_heap *h, struct teai_cache *c, uint32_t slot, uint32_t nslots)
+{
+    struct teai_span *s = &h->tables.spans[c->span];
+    teai_slot_byte *states = teai_span_states(&h->tables, c->span) + slot;
+    bool marking = atomic_load_explicit(&h->phase, memory_order_relaxed) != TEAI_PHASE_OFF;
+    uint8_t state = marking ? TEAI_SLOT_BLACK : TEAI_SLOT_WHITE;
+    for (uint32_t i = 0; i < nslots; i++)
+        teai_slot_store(&states[i], state);
+    atomic_fetch_add_explicit(&s->nlive, nslots, memory_order_relaxed);
+
+    uintptr_t base = teai_page_addr(&h->tables, c->span) + (uintptr_t)slot * c->slot_bytes;
+    size_t bytes = (size_t)nslots * c->slot_bytes;
+    bool needs_zero = run_needs_zero(s);
+    c->zero_each = needs_zero && s->kind == TEAI_LEAF;
+    if (needs_zero && s->kind != TEAI_LEAF)
+        memset((void *)base, 0, bytes);
+    c->nleased += nslots;
+    c->next_slot = slot + nslots;
+    c->limit_addr = base + bytes;
+    /* The cursor last: until then the run is empty for the fast path. */
+    c->cursor_addr = base;
+}
+
+/* A run in what is left of the cached span. */
+static bool cache_next_run(struct tea_heap *h, struct teai_cache *c)
+{
+    if (c->span == TEAI_NO_PAGE)
+        return false;
+    const struct teai_span *s = &h->tables.spans[c->span];
+    const teai_slot_byte *states = teai_span_states(&h->tables, c->span);
+    uint32_t slot = run_find_free(states, c->next_slot, s->nslots);
+    if (slot == s->nslots)
+        return false;
+    run_lease(h, c, slot, run_find_taken(states, slot, s->nslots) - slot);
+    return true;
+}
+
+static uint64_t span_free_bytes(const struct teai_span *s)
+{
+    uint64_t live = (uint64_t)atomic_load_explicit(&s->nlive, memory_order_relaxed) * s->slot_bytes;
+    return ((uint64_t)s->npages << TEAI_PAGE_SHIFT) - live;
+}
+
+bool teai_cache_refill(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class)
+{
+    struct teai_cache *c = &m->cache[span_class];
+    while (!cache_next_run(h, c)) {
+        if (c->span != TEAI_NO_PAGE)
+            teai_central_return(h, c->span, false);
+        c->span = teai_central_take(h, &m->pages, span_class);
+        if (c->span == TEAI_NO_PAGE)
+            return false;
+        c->next_slot = 0;
+        uint64_t taken = span_free_bytes(&h->tables.spans[c->span]);
+        /* relaxed: a count that only steers pacing. */
+        atomic_fetch_add_explicit(&h->live_bytes, taken, memory_order_relaxed);
+    }
+    return true;
+}
+
+/* Turn what was not handed out of the run back into free slots. The run's span need not be the cached one any more (C3). */
+static void cache_return_run(struct tea_heap *h, struct teai_cache *c)
+{
+    uint32_t unused = (uint32_t)teai_cache_unused_slots(c);
+    if (unused == 0)
+        return;
+    struct teai_slot_ref ref = teai_slot_find(&h->tables, c->cursor_addr);
+    struct teai_span *s = &h->tables.spans[ref.span];
+    teai_sweep_ensure(h, ref.span);
+    /* The slots of a leased run are zero unless the kind is leaf, but the span may say otherwise of the rest. */
+    teai_slot_byte *states = teai_span_states(&h->tables, ref.span) + ref.slot;
+    c->limit_addr = c->cursor_addr = 0;
+    c->nleased -= unused;
+    for (uint32_t i = 0; i < unused; i++)
+        teai_slot_store(&states[i], TEAI_SLOT_FREE);
+    uint32_t nlive = atomic_fetch_sub_explicit(&s->nlive, unused, memory_order_relaxed) - unused;
+    teai_live_sub(h, (uint64_t)unused * c->slot_bytes);
+    teai_central_slot_freed(h, ref.span, nlive == 0);
+}
+
+void teai_cache_flush(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class)
+{
+    struct teai_cache *c = &m->cache[span_class];
+    cache_return_run(h, c);
+    if (c->span != TEAI_NO_PAGE)
+        teai_central_return(h, c->span, true);
+    c->span = TEAI_NO_PAGE;
+}
+
+static void cache_blacken_run(struct tea_heap *h, const struct teai_cache *c)
+{
+    uint32_t unused = (uint32_t)teai_cache_unused_slots(c);
+    if (unused == 0)
+        return;
+    struct teai_slot_ref ref = teai_slot_find(&h->tables, c->cursor_addr);
+    teai_slot_byte *states = teai_span_states(&h->tables, ref.span) + ref.slot;
+    for (uint32_t i = 0; i < unused; i++)
+        teai_slot_store(&states[i], TEAI_SLOT_BLACK);
+}
+
+void teai_cache_detach_stopped(struct tea_heap *h, struct tea_mutator *m)
+{
+    for (unsigned i = TEAI_CLASS_FIRST_SMALL; i < TEAI_NSPAN_CLASSES; i++) {
+        struct teai_cache *c = &m->cache[i];
+        cache_blacken_run(h, c);
+        if (c->span != TEAI_NO_PAGE)
+            teai_central_return_stopped(h, c->span);
+        c->span = TEAI_NO_PAGE;
+    }
+}

@@ -1,0 +1,172 @@
+/* gc/root.c -- where references live outside the heap: static data, thread-locals, registered ranges.
+ *
+ * Static data. Before each stop the loader is asked for the writable segments of the program and its libraries.
+ * Parts made read-only after relocation (RELRO) hold no references to objects and are left out. So is the
+ * collector's own data: the section teaspan_state, wherever the library was linked in, because a reference in
+ * a work list or table would keep dead objects alive.
+ *
+ * Locks. roots.lock for the registered ranges. The snapshot takes the loader's lock (dl_iterate_phdr), so it runs
+ * before the world is stopped.
+ */
+#define _GNU_SOURCE
+#include "gc/root.h"
+
+#include "gc/heap.h"
+#include "gc/thread.h"
+
+#include <link.h>
+#include <string.h>
+
+extern char __start_teaspan_state[] __attribute__((visibility("hidden")));
+extern char __stop_teaspan_state[] __attribute__((visibility("hidden")));
+
+void teai_roots_init(struct teai_roots *roots)
+{
+    roots->lock.rank = TEAI_RANK_ROOTS;
+}
+
+static bool range_list_grow(struct tea_heap *h, struct teai_range_list *list)
+{
+    size_t bytes = list->mapping_bytes != 0 ? list->mapping_bytes * 2 : teai_platform_os_page_bytes();
+    struct teai_range *items = teai_metadata_alloc(&h->metadata, &bytes);
+    if (items == NULL)
+        return false;
+    if (list->nitems != 0)
+        memcpy(items, list->items, list->nitems * sizeof *items);
+    if (list->items != NULL)
+        teai_metadata_free(&h->metadata, list->items, list->mapping_bytes);
+    list->items = items;
+    list->mapping_bytes = bytes;
+    list->capacity = bytes / sizeof *items;
+    return true;
+}
+
+bool teai_range_list_add(struct tea_heap *h, struct teai_range_list *list, struct teai_range range)
+{
+    if (list->nitems == list->capacity && !range_list_grow(h, list))
+        return false;
+    list->items[list->nitems++] = range;
+    return true;
+}
+
+/* --- registered ranges --- */
+
+static size_t range_list_find(const struct teai_range_list *list, struct teai_range range)
+{
+    size_t i = 0;
+    while (i < list->nitems &&
+           (list->items[i].base_addr != range.base_addr || list->items[i].limit_addr != range.limit_addr))
+        i++;
+    return i;
+}
+
+enum tea_status teai_root_add(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr)
+{
+    struct teai_range range = { base_addr, limit_addr };
+    struct teai_roots *roots = &h->roots;
+    enum tea_status status = TEA_OK;
+    teai_lock_acquire(&roots->lock);
+    if (range_list_find(&roots->registered, range) < roots->registered.nitems)
+        status = TEA_ERR_STATE;
+    else if (!teai_range_list_add(h, &roots->registered, range))
+        status = TEA_ERR_NOMEM;
+    teai_lock_release(&roots->lock);
+    return status;
+}
+
+enum tea_status teai_root_remove(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr)
+{
+    struct teai_range range = { base_addr, limit_addr };
+    struct teai_range_list *list = &h->roots.registered;
+    teai_lock_acquire(&h->roots.lock);
+    size_t i = range_list_find(list, range);
+    bool found = i < list->nitems;
+    if (found)
+        list->items[i] = list->items[--list->nitems];
+    teai_lock_release(&h->roots.lock);
+    return found ? TEA_OK : TEA_ERR_NOT_FOUND;
+}
+
+/* --- static data and thread-locals --- */
+
+struct snapshot {
+    struct tea_heap *heap;
+    struct tea_mutator *mutator;
+    bool complete;
+};
+
+static void snapshot_add(struct snapshot *snap, uintptr_t base_addr, uintptr_t limit_addr)
+{
+    base_addr = teai_round_up(base_addr, TEAI_WORD_BYTES);
+    limit_addr = teai_round_down(limit_addr, TEAI_WORD_BYTES);
+    if (base_addr >= limit_addr)
+        return;
+    struct teai_range range = { base_addr, limit_addr };
+    if (!teai_range_list_add(snap->heap, &snap->heap->roots.static_data, range))
+        snap->complete = false;
+    snap->heap->roots.static_bytes += limit_addr - base_addr;
+}
+
+/* [base, limit) without [hole_base, hole_limit). */
+static void snapshot_add_around(struct snapshot *snap, struct teai_range range, struct teai_range hole)
+{
+    if (hole.limit_addr <= range.base_addr || hole.base_addr >= range.limit_addr) {
+        snapshot_add(snap, range.base_addr, range.limit_addr);
+        return;
+    }
+    snapshot_add(snap, range.base_addr, hole.base_addr);
+    snapshot_add(snap, hole.limit_addr, range.limit_addr);
+}
+
+static struct teai_range object_relro(const struct dl_phdr_info *info)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        uintptr_t base = info->dlpi_addr + ph->p_vaddr;
+        if (ph->p_type == PT_GNU_RELRO)
+            return (struct teai_range){ base, base + ph->p_memsz };
+    }
+    return (struct teai_range){ 0, 0 };
+}
+
+static void snapshot_add_thread_locals(struct snapshot *snap, const struct dl_phdr_info *info, const ElfW(Phdr) *ph)
+{
+    struct tea_mutator *m = snap->mutator;
+    uintptr_t base = (uintptr_t)info->dlpi_tls_data;
+    if (base == 0 || m->ntls == TEAI_MAX_TLS_RANGES)
+        return;
+    m->tls_base_addr[m->ntls] = base;
+    m->tls_limit_addr[m->ntls] = base + ph->p_memsz;
+    m->ntls++;
+}
+
+static int snapshot_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct snapshot *snap = context;
+    struct teai_range own = { (uintptr_t)__start_teaspan_state, (uintptr_t)__stop_teaspan_state };
+    struct teai_range relro = object_relro(info);
+    bool has_tls_data = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        uintptr_t base = info->dlpi_addr + ph->p_vaddr;
+        struct teai_range range = { base, base + ph->p_memsz };
+        if (ph->p_type == PT_TLS && has_tls_data)
+            snapshot_add_thread_locals(snap, info, ph);
+        if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W))
+            continue;
+        if (relro.base_addr >= range.base_addr && relro.base_addr < range.limit_addr)
+            range.base_addr = relro.limit_addr; /* RELRO is the start of its segment */
+        snapshot_add_around(snap, range, own);
+    }
+    return 0;
+}
+
+bool teai_roots_snapshot(struct tea_heap *h, struct tea_mutator *m)
+{
+    struct snapshot snap = { h, m, true };
+    h->roots.static_data.nitems = 0;
+    h->roots.static_bytes = 0;
+    m->ntls = 0;
+    dl_iterate_phdr(snapshot_object, &snap);
+    return snap.complete;
+}

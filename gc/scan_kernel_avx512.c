@@ -1,0 +1,166 @@
+/* gc/scan_kernel_avx512.c -- the scan kernel for CPUs with AVX-512 F, BW, VL and DQ.
+ *
+ * Filtering compresses the words that lie in the heap, eight at a time. (Compress to a register, then store all of it:
+ * compress to memory is about ten times slower on some CPUs. Source: Go's scan_amd64.s.) Resolving gathers page tag,
+ * reciprocal and state of eight candidates at once, so that their cache misses overlap; the few that are WHITE or
+ * large are handled one by one. Gathers read four bytes where the tables have one or two; the tables are padded.
+ */
+#include "gc/mark.h"
+
+#if TEAI_X86_64
+
+#include <immintrin.h>
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,bmi,bmi2,popcnt")))
+
+enum { LANES = 8, LINE_WORDS = 8, STATES_A_VECTOR = 64 };
+
+/* Append the selected lanes; all eight are stored, so `out` has room for them. */
+AVX512 TEAI_INLINE size_t append_lanes(uint64_t *out, size_t n, __m512i lanes, __mmask8 select)
+{
+    _mm512_storeu_si512(out + n, _mm512_maskz_compress_epi64(select, lanes));
+    return n + (unsigned)__builtin_popcount(select);
+}
+
+AVX512 TEAI_NO_SANITIZE static size_t avx512_filter(const struct teai_tables *t, uintptr_t base_addr, size_t nwords,
+                                                    uint64_t *out)
+{
+    const __m512i heap_base = _mm512_set1_epi64((long long)t->heap_base_addr);
+    const __m512i limit = _mm512_set1_epi64((long long)t->heap_limit_bytes);
+    const uint64_t *words = (const uint64_t *)base_addr;
+    size_t n = 0, i = 0;
+    for (; i + LANES <= nwords; i += LANES) {
+        __m512i offsets = _mm512_sub_epi64(_mm512_loadu_si512(words + i), heap_base);
+        n = append_lanes(out, n, offsets, _mm512_cmplt_epu64_mask(offsets, limit));
+    }
+    if (i < nwords) {
+        __mmask8 rest = (__mmask8)((1u << (nwords - i)) - 1);
+        __m512i offsets = _mm512_sub_epi64(_mm512_maskz_loadu_epi64(rest, words + i), heap_base);
+        n = append_lanes(out, n, offsets, _mm512_mask_cmplt_epu64_mask(rest, offsets, limit));
+    }
+    return n;
+}
+
+/* Line by line: a byte of the bitmap describes the eight words of a 64-byte line. */
+AVX512 TEAI_NO_SANITIZE static size_t avx512_filter_typed(const struct teai_tables *t, uintptr_t base_addr,
+                                                          size_t nwords, uint64_t *out)
+{
+    const __m512i heap_base = _mm512_set1_epi64((long long)t->heap_base_addr);
+    const __m512i limit = _mm512_set1_epi64((long long)t->heap_limit_bytes);
+    uint64_t first_word = (base_addr - t->heap_base_addr) / TEAI_WORD_BYTES;
+    uint64_t last_word = first_word + nwords;
+    size_t n = 0;
+    for (uint64_t line = first_word / LINE_WORDS; line * LINE_WORDS < last_word; line++) {
+        uint64_t line_first = line * LINE_WORDS;
+        unsigned select = t->pointer_bits[line];
+        if (line_first < first_word)
+            select &= 0xffu << (first_word - line_first);
+        if (line_first + LINE_WORDS > last_word)
+            select &= 0xffu >> (line_first + LINE_WORDS - last_word);
+        if (select == 0)
+            continue;
+        const uint64_t *words = (const uint64_t *)(t->heap_base_addr + line_first * TEAI_WORD_BYTES);
+        __m512i offsets = _mm512_sub_epi64(_mm512_maskz_loadu_epi64((__mmask8)select, words), heap_base);
+        n = append_lanes(out, n, offsets, _mm512_mask_cmplt_epu64_mask((__mmask8)select, offsets, limit));
+    }
+    return n;
+}
+
+/* Masked byte stores leave the neighbours alone, which may be becoming grey. */
+AVX512 static unsigned avx512_take_grey(teai_slot_byte *states, uint32_t nslots, uint64_t *grey_out)
+{
+    const __m512i grey_state = _mm512_set1_epi8(TEAI_SLOT_GREY), black_state = _mm512_set1_epi8(TEAI_SLOT_BLACK);
+    unsigned ngrey = 0;
+    for (uint32_t first = 0; first < nslots; first += STATES_A_VECTOR) {
+        uint8_t *bytes = (uint8_t *)(states + first);
+        __mmask64 grey = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(bytes), grey_state);
+        _mm512_mask_storeu_epi8(bytes, grey, black_state);
+        grey_out[first / STATES_A_VECTOR] = grey;
+        ngrey += (unsigned)__builtin_popcountll(grey);
+    }
+    return ngrey;
+}
+
+AVX512 static bool avx512_any_grey(const teai_slot_byte *states, size_t nslots)
+{
+    const __m512i grey_state = _mm512_set1_epi8(TEAI_SLOT_GREY);
+    __mmask64 grey = 0;
+    for (size_t i = 0; i < nslots; i += STATES_A_VECTOR)
+        grey |= _mm512_cmpeq_epi8_mask(_mm512_loadu_si512((const uint8_t *)(states + i)), grey_state);
+    return grey != 0;
+}
+
+/* Candidates that passed the test: where their state is, and of which span class they are. */
+struct found {
+    uint64_t state_index[LANES];
+    uint64_t span_class[LANES];
+};
+
+_Static_assert(sizeof(struct teai_class_info) == 3 * sizeof(uint32_t) && offsetof(struct teai_class_info, magic) == 0,
+               "magic is gathered with a stride of three 32-bit words");
+
+AVX512 TEAI_INLINE __m512i gather_state_index(const struct teai_tables *t, __m512i offsets, __mmask8 lanes,
+                                              __m512i *span_class_out)
+{
+    const __m512i low16 = _mm512_set1_epi64(0xffff), low8 = _mm512_set1_epi64(0xff);
+    const __m512i in_page = _mm512_set1_epi64((long long)TEAI_PAGE_BYTES - 1);
+    __m512i page = _mm512_srli_epi64(offsets, TEAI_PAGE_SHIFT);
+    __m256i zero = _mm256_setzero_si256();
+    __m512i tag = _mm512_and_si512(
+        _mm512_cvtepu32_epi64(_mm512_mask_i64gather_epi32(zero, lanes, page, t->page_tag, sizeof(uint16_t))), low16);
+    __m512i span_class = _mm512_and_si512(tag, low8);
+    __m512i page_in_span = _mm512_srli_epi64(tag, 8);
+    __m512i magic_word = _mm512_add_epi64(span_class, _mm512_add_epi64(span_class, span_class));
+    __m512i magic = _mm512_cvtepu32_epi64(
+        _mm512_mask_i64gather_epi32(zero, lanes, magic_word, teai_class_info, sizeof(uint32_t)));
+    __m512i in_span =
+        _mm512_or_si512(_mm512_slli_epi64(page_in_span, TEAI_PAGE_SHIFT), _mm512_and_si512(offsets, in_page));
+    __m512i slot = _mm512_srli_epi64(_mm512_mul_epu32(in_span, magic), 32);
+    __m512i span = _mm512_sub_epi64(page, page_in_span);
+    *span_class_out = span_class;
+    return _mm512_add_epi64(_mm512_slli_epi64(span, TEAI_STATE_SHIFT), slot);
+}
+
+/* A slot's number is below 512 in every span, so the index of its state gives span and slot. */
+TEAI_INLINE void resolve_small(struct teai_marker *m, uint64_t state_index, uint8_t span_class)
+{
+    teai_slot_byte *state = m->tables.slot_state + state_index;
+    if (teai_slot_load(state) == TEAI_SLOT_WHITE) /* not twice in these eight */
+        teai_mark_small(m, span_class, (uint32_t)(state_index >> TEAI_STATE_SHIFT),
+                        (uint32_t)(state_index & (TEAI_SLOTS_A_PAGE - 1)), state);
+}
+
+AVX512 static void avx512_resolve(struct teai_marker *m, const uint64_t *offsets, size_t noffsets)
+{
+    const __m512i white = _mm512_set1_epi64(TEAI_SLOT_WHITE), large = _mm512_set1_epi64(TEAI_CLASS_LARGE);
+    const __m512i low8 = _mm512_set1_epi64(0xff);
+    const struct teai_tables *t = &m->tables;
+    for (size_t i = 0; i < noffsets; i += LANES) {
+        __mmask8 lanes = noffsets - i >= LANES ? 0xff : (__mmask8)((1u << (noffsets - i)) - 1);
+        __m512i offset = _mm512_maskz_loadu_epi64(lanes, offsets + i);
+        __m512i span_class;
+        __m512i index = gather_state_index(t, offset, lanes, &span_class);
+        __mmask8 is_large = _mm512_mask_cmpeq_epi64_mask(lanes, span_class, large);
+        __m512i state = _mm512_and_si512(_mm512_cvtepu32_epi64(_mm512_mask_i64gather_epi32(
+                                             _mm256_setzero_si256(), lanes, index, t->slot_state, 1)), low8);
+        __mmask8 is_white = _mm512_mask_cmpeq_epi64_mask((__mmask8)(lanes & ~is_large), state, white);
+        struct found found;
+        _mm512_storeu_si512(found.state_index, _mm512_maskz_compress_epi64(is_white, index));
+        _mm512_storeu_si512(found.span_class, _mm512_maskz_compress_epi64(is_white, span_class));
+        for (unsigned k = 0, n = (unsigned)__builtin_popcount(is_white); k < n; k++)
+            resolve_small(m, found.state_index[k], (uint8_t)found.span_class[k]);
+        for (unsigned bits = is_large; bits != 0; bits &= bits - 1)
+            teai_mark_large(m, (uint32_t)(offsets[i + (unsigned)__builtin_ctz(bits)] >> TEAI_PAGE_SHIFT));
+    }
+}
+
+const struct teai_scan_kernel teai_scan_kernel_avx512 = {
+    "avx512", avx512_filter, avx512_filter_typed, avx512_take_grey, avx512_resolve, avx512_any_grey,
+};
+
+#else
+
+/* Other machines never choose it. */
+const struct teai_scan_kernel teai_scan_kernel_avx512 = { "none", NULL, NULL, NULL, NULL, NULL };
+
+#endif

@@ -1,0 +1,45 @@
+/* gc/thread.h -- mutators: the threads that use the heap, with what each of them caches. */
+#ifndef TEAI_THREAD_H
+#define TEAI_THREAD_H
+
+#include "gc/cache.h"
+#include "gc/heap.h"
+
+#include <pthread.h>
+
+enum teai_mutator_state {
+    TEAI_MUTATOR_RUNNING = 0,
+    TEAI_MUTATOR_STOPPED,  /* in the stop handler or parked; sp_addr is valid */
+    TEAI_MUTATOR_BLOCKED   /* does not touch the heap for now; sp_addr is valid */
+};
+
+struct tea_mutator {
+    struct teai_cache cache[TEAI_NSPAN_CLASSES];
+    struct teai_tiny tiny;
+    struct teai_page_cache pages;
+    uint64_t freed_bytes;        /* by tea_free(), not yet taken off heap live */
+    uint32_t refills;            /* for stress mode */
+
+    struct tea_heap *heap;
+    volatile int in_runtime;     /* read by this thread's own stop handler */
+    _Atomic uint32_t state;      /* enum teai_mutator_state */
+    uintptr_t sp_addr;           /* scan from here to stack_limit_addr */
+    uintptr_t stack_base_addr, stack_limit_addr;
+    uintptr_t alt_base_addr, alt_limit_addr; /* a second stack to scan (stopped on an alternate stack); 0: none */
+    uintptr_t tls_base_addr[TEAI_MAX_TLS_RANGES], tls_limit_addr[TEAI_MAX_TLS_RANGES];
+    unsigned ntls;
+    int tid;
+    pthread_t pthread;
+    struct tea_mutator *next, *prev;
+};
+
+/* The calling thread's record, NULL before it is attached. */
+extern _Thread_local struct tea_mutator *teai_self __attribute__((tls_model("initial-exec")));
+
+/* The calling thread's record; attaches it (and starts the collector) if need be. NULL with errno set: no memory. */
+struct tea_mutator *teai_thread_self(void);
+struct tea_mutator *teai_thread_attach(struct tea_heap *h);
+/* Give back what the thread caches and forget it. */
+void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m);
+
+#endif
