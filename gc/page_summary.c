@@ -1,0 +1,152 @@
+/* gc/page_summary.c -- a radix tree over chunks that finds the lowest run of free pages in O(log n).
+ *
+ * Search. Entries are visited from left to right, carrying how many pages right before the next entry are free.
+ * The lowest run that begins so far is
+ *   - the carried pages plus those at the start of this entry, if they are enough: it begins before this entry;
+ *   - else one inside this entry, if its longest run is enough: descend, nothing to its left can do;
+ *   - else what this entry leaves to carry: its free end, or all of it on top of what was carried.
+ * A search that starts after a chunk goes through the rest of that chunk's node, then the rest of its parent's node, and
+ * so on up, and at most once down again: it touches at most two nodes (of eight entries) a level.
+ */
+#include "gc/page_summary.h"
+
+/* Pages under one entry of a level. */
+static uint32_t level_pages(uint32_t level)
+{
+    return (uint32_t)TEAI_CHUNK_PAGES << (level * TEAI_SUMMARY_FANOUT_SHIFT);
+}
+
+/* Nodes above `nentries` entries. */
+static uint32_t parents_of(uint32_t nentries)
+{
+    return (nentries + TEAI_SUMMARY_FANOUT - 1) >> TEAI_SUMMARY_FANOUT_SHIFT;
+}
+
+/* Entries a level has room for: whole nodes, so that a node can be read without looking where its level ends. */
+static size_t level_bytes(uint32_t nentries)
+{
+    return (size_t)parents_of(nentries) * TEAI_SUMMARY_FANOUT * sizeof(struct teai_free_runs);
+}
+
+size_t teai_summary_bytes(uint32_t nchunks)
+{
+    size_t bytes = level_bytes(nchunks);
+    for (uint32_t n = nchunks; n > 1; n = parents_of(n))
+        bytes += level_bytes(parents_of(n));
+    return bytes;
+}
+
+void teai_summary_init(struct teai_summary_tree *tree, void *memory, uint32_t nchunks)
+{
+    uint8_t *at = memory;
+    tree->nlevels = 0;
+    for (uint32_t n = nchunks;; n = parents_of(n)) {
+        TEAI_CHECK(tree->nlevels < TEAI_SUMMARY_MAX_LEVELS);
+        tree->levels[tree->nlevels++] = (struct teai_free_runs *)at;
+        at += level_bytes(n);
+        if (n <= 1)
+            break;
+    }
+}
+
+struct teai_free_runs teai_summary_of_node(const struct teai_summary_tree *tree, uint32_t level, uint32_t index)
+{
+    const struct teai_free_runs *entries = &tree->levels[level - 1][(size_t)index * TEAI_SUMMARY_FANOUT];
+    const uint32_t entry_pages = level_pages(level - 1);
+    struct teai_free_runs sum = {0, 0, 0};
+    bool all_free = true;
+    for (uint32_t i = 0; i < TEAI_SUMMARY_FANOUT; i++) {
+        const struct teai_free_runs *e = &entries[i];
+        if (all_free)
+            sum.start += e->start;
+        all_free = all_free && e->start == entry_pages;
+        if (sum.end + e->start > sum.longest)
+            sum.longest = sum.end + e->start;
+        if (e->longest > sum.longest)
+            sum.longest = e->longest;
+        sum.end = e->start == entry_pages ? sum.end + entry_pages : e->end;
+    }
+    return sum;
+}
+
+static bool runs_equal(struct teai_free_runs a, struct teai_free_runs b)
+{
+    return a.start == b.start && a.longest == b.longest && a.end == b.end;
+}
+
+/* Store an entry; whether that changed it. */
+static bool summary_store(struct teai_free_runs *entry, struct teai_free_runs sum)
+{
+    bool changed = !runs_equal(*entry, sum);
+    *entry = sum;
+    return changed;
+}
+
+void teai_summary_update(struct teai_summary_tree *tree, uint32_t first_chunk, uint32_t last_chunk)
+{
+    uint32_t first = first_chunk, last = last_chunk;
+    bool changed = true;
+    for (uint32_t level = 1; changed && level < tree->nlevels; level++) {
+        first >>= TEAI_SUMMARY_FANOUT_SHIFT;
+        last >>= TEAI_SUMMARY_FANOUT_SHIFT;
+        changed = false;
+        for (uint32_t i = first; i <= last; i++)
+            changed |= summary_store(&tree->levels[level][i], teai_summary_of_node(tree, level, i));
+    }
+}
+
+/* A search on its way through the tree: the next entry to visit, and the free pages right before it. */
+struct summary_walk {
+    uint32_t level;
+    uint32_t index;
+    uint32_t run;
+};
+
+enum walk_result { WALK_FOUND, WALK_INSIDE, WALK_NODE_DONE };
+
+/* Visit entries up to the end of the node that w->index is in (the head of this file). */
+static enum walk_result walk_node(const struct teai_summary_tree *tree, struct summary_walk *w, uint32_t npages)
+{
+    const uint32_t entry_pages = level_pages(w->level);
+    do {
+        const struct teai_free_runs *e = &tree->levels[w->level][w->index];
+        if (w->run + e->start >= npages)
+            return WALK_FOUND;
+        if (e->longest >= npages)
+            return WALK_INSIDE;
+        w->run = e->start == entry_pages ? w->run + entry_pages : e->end;
+        w->index++;
+    } while (w->index % TEAI_SUMMARY_FANOUT != 0);
+    return WALK_NODE_DONE;
+}
+
+/* From an entry known to hold a run, down to where the run begins. */
+static struct teai_summary_hit walk_end(const struct teai_summary_tree *tree, struct summary_walk w,
+                                        enum walk_result result, uint32_t npages)
+{
+    while (result == WALK_INSIDE && w.level > 0) {
+        w.level--;
+        w.index <<= TEAI_SUMMARY_FANOUT_SHIFT;
+        w.run = 0; /* together with what was carried to the entry, its start was not enough */
+        result = walk_node(tree, &w, npages);
+        TEAI_CHECK(result != WALK_NODE_DONE);
+    }
+    bool inside_chunk = result == WALK_INSIDE;
+    uint32_t entry_page = w.index * level_pages(w.level);
+    return (struct teai_summary_hit){inside_chunk, inside_chunk ? entry_page : entry_page - w.run};
+}
+
+struct teai_summary_hit teai_summary_find_after(const struct teai_summary_tree *tree, uint32_t chunk, uint32_t run,
+                                                uint32_t npages)
+{
+    struct summary_walk w = {0, chunk + 1, run};
+    /* Not the top: its one entry covers `chunk`, nothing comes after it. */
+    for (; w.level + 1 < tree->nlevels; w.level++, w.index >>= TEAI_SUMMARY_FANOUT_SHIFT) {
+        if (w.index % TEAI_SUMMARY_FANOUT == 0)
+            continue; /* the node ended with the entry before */
+        enum walk_result result = walk_node(tree, &w, npages);
+        if (result != WALK_NODE_DONE)
+            return walk_end(tree, w, result, npages);
+    }
+    return (struct teai_summary_hit){false, TEAI_NO_PAGE};
+}
