@@ -44,6 +44,7 @@ struct scratch {
     char *(*take)(size_t nbytes);
     void (*give)(char *bytes);
     void (*end_batch)(void);
+    void (*end_run)(void);
 };
 
 static char *heap_take(size_t nbytes)
@@ -56,7 +57,7 @@ static void heap_give(char *bytes)
     heap_release(bytes);
 }
 
-static void nothing_at_end(void)
+static void nothing_left(void)
 {
 }
 
@@ -77,6 +78,12 @@ static void arena_give(char *bytes)
 static void arena_end_batch(void)
 {
     heap_arena_reset(arena);
+}
+
+static void arena_end_run(void)
+{
+    heap_arena_destroy(arena);
+    arena = NULL;
 }
 
 /* Buffers that wait to be used again. A collection empties the pool in two steps, as it does Go's: what waits
@@ -124,10 +131,17 @@ static void pool_give(char *bytes)
     to->buffers[to->count++] = bytes;
 }
 
+static void pool_end_run(void)
+{
+    for (unsigned i = 0; i < 2; i++)
+        while (pool.waiting[i].count > 0)
+            heap_release(pool.waiting[i].buffers[--pool.waiting[i].count]);
+}
+
 static const struct scratch scratches[] = {
-    {"default", heap_take, heap_give, nothing_at_end},
-    {"arena", arena_take, arena_give, arena_end_batch},
-    {"pool", pool_take, pool_give, nothing_at_end},
+    {"default", heap_take, heap_give, nothing_left, nothing_left},
+    {"arena", arena_take, arena_give, arena_end_batch, arena_end_run},
+    {"pool", pool_take, pool_give, nothing_left, pool_end_run},
 };
 
 static const struct scratch *scratch_find(const char *name)
@@ -261,6 +275,7 @@ int main(int argc, char **argv)
     check(&map);
     workload_report(&(struct workload_run){.variant = variant, .allocs = nallocs, .run_ns = run_ns},
                     " keys=%zu", map.count);
+    scratch->end_run();
     release_all(&map);
     return 0;
 }

@@ -101,10 +101,9 @@ static void list_push(struct list *list, uint64_t item)
 {
     if (list->count == list->capacity) {
         size_t capacity = list_next_capacity(list->capacity);
-        size_t item_bytes = sizeof list->items[0];
-        list->items = list->items == NULL ? heap_alloc_leaf_uninit(capacity * item_bytes)
-                                          : heap_realloc(list->items, list->capacity * item_bytes,
-                                                         capacity * item_bytes);
+        size_t nbytes = capacity * sizeof list->items[0];
+        list->items = list->items == NULL ? heap_alloc_leaf_uninit(nbytes)
+                                          : heap_realloc(list->items, nbytes);
         list->capacity = capacity;
     }
     list->items[list->count++] = item;

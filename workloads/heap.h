@@ -10,7 +10,7 @@
  *   heap_alloc(n)                   zeroed; every word may hold a reference
  *   heap_alloc_leaf(n)              zeroed; holds no references
  *   heap_alloc_leaf_uninit(n)       the same, contents unspecified
- *   heap_realloc(p, old_n, n)       grow an object, keeping its kind; p may move, and be NULL
+ *   heap_realloc(p, n)              resize an object, keeping its kind; it may move
  *   heap_store(&slot, value)        put a reference into an object of the heap
  *   heap_store_range(to, from, n)   the same for all words of a range
  *   heap_release(p)                 the owner is done with p: free() where the program must call it, nothing
@@ -22,7 +22,7 @@
  *   heap_thread_end()               a thread that allocated is about to end
  *   heap_totals()                   what the program has asked for since the start
  *   heap_footprint()                what the heap holds from the operating system now
- *   struct heap_arena and heap_arena_create/alloc/reset/destroy
+ *   struct heap_arena, heap_arena_create(), _alloc_uninit(), _reset(), _destroy(): see heap_arena.h
  *
  * Allocation never returns NULL: out of memory ends the program (heap_checked).
  *

@@ -36,9 +36,8 @@ static inline void *heap_alloc_leaf(size_t nbytes)
     return memset(heap_alloc_leaf_uninit(nbytes), 0, nbytes);
 }
 
-static inline void *heap_realloc(void *object, size_t old_bytes, size_t nbytes)
+static inline void *heap_realloc(void *object, size_t nbytes)
 {
-    (void)old_bytes;
     heap_count(nbytes);
     return heap_checked(GC_REALLOC(object, nbytes));
 }

@@ -32,9 +32,8 @@ static inline void *heap_alloc_leaf_uninit(size_t nbytes)
     return heap_checked(tea_alloc_leaf_uninit(nbytes));
 }
 
-static inline void *heap_realloc(void *object, size_t old_bytes, size_t nbytes)
+static inline void *heap_realloc(void *object, size_t nbytes)
 {
-    (void)old_bytes;
     size_t usable_bytes = tea_usable_bytes(object);
     void *resized = heap_checked(tea_realloc(object, nbytes));
     /* Growing in place adds only the difference to the collector's figure; the totals count a whole object. */

@@ -35,9 +35,8 @@ static inline void *heap_alloc_leaf_uninit(size_t nbytes)
     return heap_checked(malloc(nbytes));
 }
 
-static inline void *heap_realloc(void *object, size_t old_bytes, size_t nbytes)
+static inline void *heap_realloc(void *object, size_t nbytes)
 {
-    (void)old_bytes;
     heap_count(nbytes);
     return heap_checked(realloc(object, nbytes));
 }
