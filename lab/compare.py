@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # lab/compare.py -- run every workload on every heap, side by side, and print what it cost.
-"""The main table: time, CPU time, peak memory and collections for each workload and heap. A second one: the same
-program under the settings that Go's knobs offer, ours against Go. Every run is kept as JSON and CSV beside them.
+"""The main table: time, CPU time, peak memory and collections for each workload and heap. A second one: one program
+under the settings that Go's knobs offer, ours against Go. A third: what a collection leaves of the pages in use. Every
+run is kept as JSON and CSV beside them.
 
 A row counts as a comparison only if the program allocated as much as its Go twin, to 10 %.
 """
-import os
 import pathlib
 import sys
 
-from measure import cases, environment, options, records, rounds, show, summary
-from measure import program as programs
+from measure import cases, comparison, environment, options, records, rounds, show
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 USAGE = ("[--quick] [--rounds N] [--workload NAME]... [--heap NAME]... [--results DIR] [--bin DIR] [--timeout S]")
@@ -57,114 +56,6 @@ def chosen_programs(chosen):
     return heaps, policies
 
 
-class Results:
-    """Summaries by program, and what is said beneath the tables."""
-
-    def __init__(self, all_programs, runs):
-        self.by_program = {program: summary.summarize(program, runs) for program in all_programs}
-        self.go_twins = {item.program.case: item for item in self.by_program.values() if item.program.heap == "go"}
-        self.ran = {run.program for run in runs}
-
-    def void_reason(self, item):
-        return summary.void_reason(item, self.go_twins.get(item.program.case))
-
-    def status(self, item):
-        """What stands in a row without figures; empty for one with them."""
-        if item.program not in self.ran:
-            return "not built"
-        return "failed" if item.failure else ""
-
-    def time_over_gos(self, item):
-        if item.program.heap == "go":
-            return show.NOTHING
-        if self.void_reason(item):
-            return "void"
-        go = self.go_twins[item.program.case]
-        ours, theirs = (item.ms_per_gc, go.ms_per_gc) if go.ms_per_gc else (item.ms, go.ms)
-        return show.number(ours.median / theirs.median, 2) if ours and theirs and theirs.median else show.NOTHING
-
-    def failures(self):
-        return [item for item in self.by_program.values() if item.failure]
-
-    def dropped_heaps(self):
-        """Columns of the comparison without a single program."""
-        heaps = dict.fromkeys(program.heap for program in self.by_program)
-        return [heap for heap in heaps if not any(program.heap == heap for program in self.ran)]
-
-
-KB_PER_MIB = 1024
-
-
-def heap_table(results, wanted):
-    table = show.make_table("Workloads by heap: median (range)", ["workload", "heap"],
-                            ["ms", "CPU ms", "peak RSS MiB", "collections", "ms/gc", "vs Go"])
-    dropped, last_case = results.dropped_heaps(), None
-    for program in wanted:
-        if program.heap in dropped:
-            continue
-        item = results.by_program[program]
-        name = "" if program.case == last_case else program.case
-        last_case = program.case
-        cells = [results.status(item)] if results.status(item) else [
-            show.spread(item.ms), show.number(item.cpu_ms.median), show.spread(item.rss_kb, 1, 1 / KB_PER_MIB),
-            show.spread(item.gc_cycles), show.spread(item.ms_per_gc, 1), results.time_over_gos(item)]
-        table.add_row(name, program.heap, *cells, end_section=is_last_of_case(program, wanted))
-    return table
-
-
-def is_last_of_case(program, wanted):
-    return program == [other for other in wanted if other.case == program.case][-1]
-
-
-def policy_table(results, wanted):
-    table = show.make_table("allocbench under Go's knobs: median (range)", ["setting", "heap"],
-                            ["collections", "peak RSS MiB", "ms", "CPU ms", "vs Go"])
-    for program in wanted:
-        if program.heap in results.dropped_heaps():
-            continue
-        item = results.by_program[program]
-        cells = [results.status(item)] if results.status(item) else [
-            show.spread(item.gc_cycles), show.spread(item.rss_kb, 1, 1 / KB_PER_MIB), show.spread(item.ms),
-            show.number(item.cpu_ms.median), results.time_over_gos(item)]
-        table.add_row(program.case, program.heap, *cells)
-    return table
-
-
-def row_name(program):
-    return f"{program.case}, {program.heap}"
-
-
-def void_notes(results):
-    """One note for each reason, with all rows it holds for."""
-    rows_by_reason = {}
-    for item in results.by_program.values():
-        reason = results.void_reason(item)
-        if item.nruns and reason and item.program.heap != "go":
-            heaps_by_case = rows_by_reason.setdefault(reason, {})
-            heaps_by_case.setdefault(item.program.case, []).append(item.program.heap)
-    return [f"void: {reason}: " + "; ".join(f"{case} ({', '.join(heaps)})" for case, heaps in heaps_by_case.items())
-            for reason, heaps_by_case in rows_by_reason.items()]
-
-
-def notes_beneath(results, chosen):
-    notes = []
-    if chosen.quick:
-        notes.append("QUICK RUN: smaller sizes; the figures are not those of a full run")
-    if results.dropped_heaps():
-        notes.append(f"left out, because no such program is built: {', '.join(results.dropped_heaps())}")
-    notes += [f"failed: {row_name(item.program)}: {item.failure}" for item in results.failures()]
-    notes += void_notes(results)
-    for item in results.by_program.values():
-        disagreement = summary.rss_disagreement(item)
-        if disagreement:
-            notes.append(f"{row_name(item.program)}: {disagreement}")
-    hidden = programs.hidden_settings(os.environ)
-    if hidden:
-        notes.append(f"set by the caller, not passed on to the programs: {', '.join(hidden)}")
-    notes.append("vs Go: time over that of the same row on Go; ms/gc where it is given, ms elsewhere")
-    return notes
-
-
 def write_results(chosen, runs, results, notes, described):
     stem = "compare-quick" if chosen.quick else "compare"
     records.write_json(chosen.results / f"{stem}.json", {
@@ -182,25 +73,20 @@ def main(arguments):
     if not built:
         print("compare: none of the chosen programs is built\ncompare: build them first, for example with ./run",
               file=sys.stderr)
-        return 1
+        return options.EXIT_FAILED
     console = show.make_console()
     described = environment.describe()
     with show.progress_bar(console, len(built) * chosen.rounds) as advance:
         runs = rounds.run_rounds(built, chosen.rounds, chosen.bin, chosen.timeout, advance)
 
-    results = Results(heaps + policies, runs)
-    notes = notes_beneath(results, chosen)
-    console.print(heap_table(results, heaps))
-    if any(program in built for program in policies):
-        console.print(policy_table(results, policies))
-    show.print_notes(console, notes)
-    show.print_notes(console, [environment.sentence(described, chosen.rounds)])
+    results = comparison.Results(heaps + policies, runs)
+    notes = comparison.notes(results, chosen.quick) + [environment.sentence(described, chosen.rounds)]
     write_results(chosen, runs, results, notes, described)
-    return 1 if results.failures() else 0
+    for table in comparison.tables(results, heaps, policies, chosen.quick):
+        console.print(table)
+    show.print_notes(console, notes)
+    return options.EXIT_FAILED if results.failures() else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    options.exit_with(main)

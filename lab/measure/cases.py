@@ -28,19 +28,19 @@ class Case:
 MARKERS = (("gc marker=object", "gc", ("TEASPAN=marker=object",)), ("go nogreentea", "gonogreentea", ()))
 
 CASES = (
-    Case("coll putget", ("putget",), ("--ops", "300000", "putget")),
-    Case("coll push", ("push",), ("--ops", "300000", "push")),
-    Case("readorder packed", ("--gcs", "8", "packed"), ("--gcs", "4", "--nodes", "200000", "packed"), MARKERS),
-    Case("readorder scattered", ("--gcs", "8", "scattered"), ("--gcs", "4", "--nodes", "200000", "scattered"), MARKERS),
+    Case("coll putget", ("putget",), ("--allocs", "1000000", "putget")),
+    Case("coll push", ("push",), ("--allocs", "1000000", "push")),
+    Case("readorder packed", ("--gcs", "5", "packed"), ("--gcs", "5", "--nodes", "500000", "packed"), MARKERS),
+    Case("readorder scattered", ("--gcs", "5", "scattered"), ("--gcs", "5", "--nodes", "500000", "scattered"), MARKERS),
     Case("heapwalk", (), ()),
     Case("heapwalk_free", (), ()),
     Case("heapwalk_free_manual", (), ()),
-    Case("allocbench default", ("--variant", "default"), ("--allocs", "50000", "--variant", "default")),
-    Case("allocbench arena", ("--variant", "arena"), ("--allocs", "50000", "--variant", "arena")),
-    Case("allocbench pool", ("--variant", "pool"), ("--allocs", "50000", "--variant", "pool")),
-    Case("binarytrees", ("18", "1"), ("14", "1")),
-    Case("strings trim", ("trim",), ("--ops", "300000", "trim")),
-    Case("strings itoa", ("itoa",), ("--ops", "300000", "itoa")),
+    Case("allocbench default", ("--variant", "default"), ("--allocs", "100000", "--variant", "default")),
+    Case("allocbench arena", ("--variant", "arena"), ("--allocs", "100000", "--variant", "arena")),
+    Case("allocbench pool", ("--variant", "pool"), ("--allocs", "100000", "--variant", "pool")),
+    Case("binarytrees", ("18", "1"), ("15", "1")),
+    Case("strings trim", ("trim",), ("--allocs", "2000000", "trim")),
+    Case("strings itoa", ("itoa",), ("--allocs", "2000000", "itoa")),
 )
 
 # The knobs that Go gives an operator, on one program: the row of the second table, and its settings.
@@ -58,6 +58,6 @@ def heap_programs(quick):
 
 
 def policy_programs(quick):
-    size = ("--allocs", "50000") if quick else ()
+    size = ("--allocs", "100000") if quick else ()
     return [Program(case=name, heap=heap, binary=f"allocbench-{heap}", arguments=size, settings=settings)
             for name, settings in POLICIES for heap in POLICY_HEAPS]

@@ -6,6 +6,9 @@ import platform
 import re
 import subprocess
 
+# Over the last minute; a machine at rest is well below.
+BUSY_LOAD_AVERAGE = 0.5
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -58,4 +61,9 @@ def sentence(described, nrounds):
     """One line beneath a table."""
     versions = f"Go {described['go'].removeprefix('go')}, Boehm GC {described['boehm']}, {described['compiler']}"
     return (f"{nrounds} rounds, interleaved; {described['cpus']} CPUs, {described['cpu']}, {described['kernel']}; "
-            f"{versions}; load {described['load_average']:.1f} at the start")
+            f"{versions}; load at the start {described['load_average']:.1f}{load_remark(described['load_average'])}")
+
+
+def load_remark(load_average):
+    busy = load_average >= BUSY_LOAD_AVERAGE
+    return ": OTHER WORK WAS RUNNING, times are too long and spread too far" if busy else ""

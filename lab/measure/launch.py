@@ -3,8 +3,9 @@
 called exec: a program started by a Python of 30 MB seems to need 30 MB, whatever it does. (Linux, fs/exec.c:
 exec_mmap keeps the larger figure in signal->maxrss; a fork starts anew, from the copy of the parent's memory.)
 
-So a small shell starts the program in the background and ends. This process has declared itself the reaper of orphans,
-inherits the program, and waits for it with wait4(): CPU time and peak memory are then the program's alone.
+So a small shell forks the program, tells its process id and ends. This process has declared itself the reaper of
+orphans, inherits the program, and waits for it with wait4(): CPU time and peak memory are then the program's alone. The
+program starts only when the shell is gone, which could otherwise reap it itself.
 """
 import ctypes
 import dataclasses
@@ -16,7 +17,12 @@ import tempfile
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-START_IN_BACKGROUND = 'out=$1 err=$2; shift 2; "$@" >"$out" 2>"$err" </dev/null & echo $!'
+FORK_AND_WAIT_FOR_A_LINE = """
+out=$1 err=$2; shift 2
+exec 3<&0
+(read -r go <&3 && exec "$@" >"$out" 2>"$err" 3<&-) &
+echo $!
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +42,14 @@ def become_reaper():
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def start_orphan(command, folder, environment, stdout_path, stderr_path):
-    """Start `command` as a child of a shell that ends at once; returns its process id."""
-    shell = ["/bin/sh", "-c", START_IN_BACKGROUND, "sh", stdout_path, stderr_path, *command]
-    started = subprocess.run(shell, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True)
-    return int(started.stdout)
+def fork_orphan(command, folder, environment, stdout_path, stderr_path):
+    """Returns the process id of a child of this process, and the pipe on which it awaits the line to start."""
+    shell = ["/bin/sh", "-c", FORK_AND_WAIT_FOR_A_LINE, "sh", stdout_path, stderr_path, *command]
+    with subprocess.Popen(shell, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        pid = int(parent.stdout.readline())
+        parent.wait()
+        start_pipe = os.dup(parent.stdin.fileno())
+    return pid, start_pipe
 
 
 def ends_in_time(pid, timeout_s):
@@ -70,8 +79,10 @@ def launch(command, folder, environment, timeout_s):
     become_reaper()
     with tempfile.NamedTemporaryFile("r", errors="replace") as stdout, \
             tempfile.NamedTemporaryFile("r", errors="replace") as stderr:
+        pid, start_pipe = fork_orphan(command, folder, environment, stdout.name, stderr.name)
         begin = time.monotonic()
-        pid = start_orphan(command, folder, environment, stdout.name, stderr.name)
+        os.write(start_pipe, b"\n")
+        os.close(start_pipe)
         timed_out, status, usage = reap(pid, timeout_s)
         wall_s = time.monotonic() - begin
         return Finished(status=status, timed_out=timed_out, stdout=stdout.read(), stderr=stderr.read(), wall_s=wall_s,

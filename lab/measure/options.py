@@ -1,8 +1,11 @@
 # lab/measure/options.py -- a command line whose errors are two lines: what is wrong, then the usage.
 import argparse
+import os
 import sys
 
+EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 128 + 2
 
 
 class Options(argparse.ArgumentParser):
@@ -27,3 +30,16 @@ def whole_number(low, high):
             raise argparse.ArgumentTypeError(f"not a number from {low} to {high}: {text}")
         return int(text)
     return convert
+
+
+def exit_with(main):
+    """End with the status of main(arguments); in silence when interrupted, or when nobody reads the output any more."""
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = EXIT_FAILED
+    sys.exit(status)

@@ -7,20 +7,21 @@ import rich.console
 import rich.progress
 import rich.table
 
-PIPE_WIDTH = 118
+MIN_WIDTH = 116    # what the widest table needs
 NOTHING = "-"
 
 
 def make_console():
-    """One that knows whether a person watches; in a pipe the width does not depend on the machine."""
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return rich.console.Console(width=width, highlight=False, markup=False, emoji=False)
+    """One that knows whether a person watches, and in a pipe prints the same on every machine."""
+    console = rich.console.Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, MIN_WIDTH) if console.is_terminal else MIN_WIDTH
+    return console
 
 
 def make_table(title, left, right):
     """A table with its text columns first and its columns of figures after them."""
-    table = rich.table.Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD,
-                             pad_edge=False, padding=(0, 1))
+    table = rich.table.Table(title=f"\n{title}", title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD,
+                             show_edge=False, padding=(0, 1, 0, 0))
     for name in left:
         table.add_column(name, no_wrap=True)
     for name in right:
@@ -29,18 +30,24 @@ def make_table(title, left, right):
 
 
 def number(value, decimals=0):
-    return NOTHING if value is None else f"{value:,.{decimals}f}"
+    return NOTHING if value is None else f"{value:.{decimals}f}"
 
 
-def spread(values, decimals=0, scale=1.0):
+def decimals_for(value):
+    """Three digits or more: 1.6, 29.3, 116."""
+    return 0 if value >= 100 else 1
+
+
+def spread(values, decimals=0):
     """'512 (498-530)': the median and the range, the latter left out where it cannot be told from the median."""
     if values is None:
         return NOTHING
-    median, low, high = (f"{value * scale:,.{decimals}f}" for value in (values.median, values.low, values.high))
+    median, low, high = (number(value, decimals) for value in (values.median, values.low, values.high))
     return median if low == high else f"{median} ({low}-{high})"
 
 
 def print_notes(console, notes):
+    console.print()
     for note in notes:
         console.print(f"  {note}", soft_wrap=not console.is_terminal)
 
