@@ -97,7 +97,7 @@ static inline uint32_t teai_chunk_find_clear(const uint64_t *words, uint32_t fro
 /* The longest run of set bits in `bits`, or `at_least` if there is no longer one. */
 TEAI_INLINE uint32_t teai_bits_longest(uint64_t bits, uint32_t at_least)
 {
-    if (at_least >= 64)
+    if (at_least >= 64 || bits == 0)
         return at_least;
     uint64_t longer = teai_bits_erode(bits, at_least + 1);
     for (; longer != 0; longer &= longer >> 1)

@@ -81,10 +81,7 @@ static uint32_t heap_find_locked(struct teai_page_heap *ph, uint32_t npages, uin
 /* Bring the summaries over [first, first + n) in line with in_use (P2). */
 static void heap_resummarise(struct teai_page_heap *ph, uint32_t first, uint32_t n)
 {
-    uint32_t first_chunk = first / TEAI_CHUNK_PAGES, last_chunk = (first + n - 1) / TEAI_CHUNK_PAGES;
-    for (uint32_t chunk = first_chunk; chunk <= last_chunk; chunk++)
-        ph->tree.levels[0][chunk] = teai_chunk_summarise(heap_chunk_in_use(ph, chunk));
-    teai_summary_update(&ph->tree, first_chunk, last_chunk);
+    teai_summary_update(&ph->tree, ph->in_use, first / TEAI_CHUNK_PAGES, (first + n - 1) / TEAI_CHUNK_PAGES);
 }
 
 static void count_add(_Atomic uint32_t *count, uint32_t n)

@@ -16,6 +16,11 @@ static void verify_fence(const struct teai_page_heap *ph)
         TEAI_CHECK(bit_is_set(ph->in_use, page));
 }
 
+static bool page_is_free(const struct teai_page_heap *ph, uint32_t page)
+{
+    return page < ph->limit && !bit_is_set(ph->in_use, page);
+}
+
 static uint32_t max_of(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -25,9 +30,8 @@ static uint32_t max_of(uint32_t a, uint32_t b)
 static struct teai_free_runs slow_runs(const struct teai_page_heap *ph, uint32_t first, uint32_t npages)
 {
     struct teai_free_runs runs = {0, 0, 0};
-    for (uint32_t i = 0; i < npages; i++) {
-        bool is_free = first + i < ph->limit && !bit_is_set(ph->in_use, first + i);
-        runs.end = is_free ? runs.end + 1 : 0;
+    for (uint32_t i = 0; i < npages && first + i <= ph->limit; i++) {
+        runs.end = page_is_free(ph, first + i) ? runs.end + 1 : 0;
         runs.longest = max_of(runs.longest, runs.end);
         if (runs.end == i + 1)
             runs.start = runs.end;
@@ -35,28 +39,18 @@ static struct teai_free_runs slow_runs(const struct teai_page_heap *ph, uint32_t
     return runs;
 }
 
-static void verify_entry(struct teai_free_runs is, struct teai_free_runs should_be)
+/* P2, and P1 for the entries of the last node that are behind the heap's end. */
+static void verify_level(const struct teai_page_heap *ph, uint32_t level)
 {
-    TEAI_CHECK(is.start == should_be.start);
-    TEAI_CHECK(is.longest == should_be.longest);
-    TEAI_CHECK(is.end == should_be.end);
-}
-
-/* P2: entries over the heap's pages, and on each level the entry right behind them (P1: nothing free there). */
-static void verify_summaries(const struct teai_page_heap *ph)
-{
-    uint32_t nentries = (ph->limit + TEAI_CHUNK_PAGES - 1) / TEAI_CHUNK_PAGES;
-    for (uint32_t i = 0; i < nentries; i++)
-        verify_entry(ph->tree.levels[0][i], slow_runs(ph, i * TEAI_CHUNK_PAGES, TEAI_CHUNK_PAGES));
-    for (uint32_t level = 0; level < ph->tree.nlevels; level++) {
-        if (nentries % TEAI_SUMMARY_FANOUT != 0)
-            verify_entry(ph->tree.levels[level][nentries], (struct teai_free_runs){0, 0, 0});
-        nentries = (nentries + TEAI_SUMMARY_FANOUT - 1) / TEAI_SUMMARY_FANOUT;
-        for (uint32_t i = 0; level + 1 < ph->tree.nlevels && i < nentries; i++)
-            verify_entry(ph->tree.levels[level + 1][i], teai_summary_of_node(&ph->tree, level + 1, i));
+    const uint32_t entry_pages = (uint32_t)TEAI_CHUNK_PAGES << (level * TEAI_SUMMARY_FANOUT_SHIFT);
+    const uint32_t node_pages = entry_pages * TEAI_SUMMARY_FANOUT;
+    for (uint32_t first = 0; first < ph->limit || first % node_pages != 0; first += entry_pages) {
+        struct teai_free_runs entry = ph->tree.levels[level][first / entry_pages];
+        struct teai_free_runs should_be = slow_runs(ph, first, entry_pages);
+        TEAI_CHECK(entry.start == should_be.start);
+        TEAI_CHECK(entry.longest == should_be.longest);
+        TEAI_CHECK(entry.end == should_be.end);
     }
-    uint32_t top = ph->tree.nlevels - 1;
-    TEAI_CHECK(ph->tree.levels[top][0].longest == slow_runs(ph, 0, ph->limit).longest);
 }
 
 /* P3 */
@@ -64,7 +58,7 @@ static void verify_hint(const struct teai_page_heap *ph)
 {
     TEAI_CHECK(ph->hint <= ph->limit);
     for (uint32_t page = 0; page < ph->hint; page++)
-        TEAI_CHECK(bit_is_set(ph->in_use, page));
+        TEAI_CHECK(!page_is_free(ph, page));
 }
 
 /* P4, P5 (its second half), P6 */
@@ -90,7 +84,8 @@ void teai_verify_page_heap(struct teai_page_heap *ph)
     teai_lock_acquire(&ph->lock);
     TEAI_CHECK(ph->limit <= ph->max_pages && teai_page_heap_limit(ph) <= ph->limit);
     verify_fence(ph);
-    verify_summaries(ph);
+    for (uint32_t level = 0; level < ph->tree.nlevels; level++)
+        verify_level(ph, level);
     verify_hint(ph);
     verify_pages(ph);
     teai_lock_release(&ph->lock);

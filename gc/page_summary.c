@@ -49,7 +49,8 @@ void teai_summary_init(struct teai_summary_tree *tree, void *memory, uint32_t nc
     }
 }
 
-struct teai_free_runs teai_summary_of_node(const struct teai_summary_tree *tree, uint32_t level, uint32_t index)
+/* What the entry `index` of a level above the leaves must be. */
+static struct teai_free_runs node_sum(const struct teai_summary_tree *tree, uint32_t level, uint32_t index)
 {
     const struct teai_free_runs *entries = &tree->levels[level - 1][(size_t)index * TEAI_SUMMARY_FANOUT];
     const uint32_t entry_pages = level_pages(level - 1);
@@ -82,16 +83,31 @@ static bool summary_store(struct teai_free_runs *entry, struct teai_free_runs su
     return changed;
 }
 
-void teai_summary_update(struct teai_summary_tree *tree, uint32_t first_chunk, uint32_t last_chunk)
+static bool update_leaves(struct teai_summary_tree *tree, const uint64_t *in_use, uint32_t first, uint32_t last)
 {
-    uint32_t first = first_chunk, last = last_chunk;
-    bool changed = true;
+    bool changed = false;
+    for (uint32_t i = first; i <= last; i++)
+        changed |= summary_store(&tree->levels[0][i], teai_chunk_summarise(&in_use[(size_t)i * TEAI_CHUNK_WORDS]));
+    return changed;
+}
+
+static bool update_nodes(struct teai_summary_tree *tree, uint32_t level, uint32_t first, uint32_t last)
+{
+    bool changed = false;
+    for (uint32_t i = first; i <= last; i++)
+        changed |= summary_store(&tree->levels[level][i], node_sum(tree, level, i));
+    return changed;
+}
+
+void teai_summary_update(struct teai_summary_tree *tree, const uint64_t *in_use, uint32_t first_chunk,
+                         uint32_t last_chunk)
+{
+    /* A page in the middle of a chunk often changes none of its three numbers, and nothing above then. */
+    bool changed = update_leaves(tree, in_use, first_chunk, last_chunk);
     for (uint32_t level = 1; changed && level < tree->nlevels; level++) {
-        first >>= TEAI_SUMMARY_FANOUT_SHIFT;
-        last >>= TEAI_SUMMARY_FANOUT_SHIFT;
-        changed = false;
-        for (uint32_t i = first; i <= last; i++)
-            changed |= summary_store(&tree->levels[level][i], teai_summary_of_node(tree, level, i));
+        first_chunk >>= TEAI_SUMMARY_FANOUT_SHIFT;
+        last_chunk >>= TEAI_SUMMARY_FANOUT_SHIFT;
+        changed = update_nodes(tree, level, first_chunk, last_chunk);
     }
 }
 

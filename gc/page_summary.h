@@ -14,7 +14,7 @@
 enum {
     TEAI_SUMMARY_FANOUT_SHIFT = 3, /* a node's entries share two cache lines */
     TEAI_SUMMARY_FANOUT = 1 << TEAI_SUMMARY_FANOUT_SHIFT,
-    TEAI_SUMMARY_MAX_LEVELS = 8    /* enough for 2^30 pages */
+    TEAI_SUMMARY_MAX_LEVELS = 7    /* 2^27 pages: 1 TiB */
 };
 
 struct teai_summary_tree {
@@ -32,14 +32,12 @@ struct teai_summary_hit {
 size_t teai_summary_bytes(uint32_t nchunks);
 void teai_summary_init(struct teai_summary_tree *tree, void *memory, uint32_t nchunks);
 
-/* Sum up anew what lies over the leaves [first_chunk, last_chunk], which the caller has stored. */
-void teai_summary_update(struct teai_summary_tree *tree, uint32_t first_chunk, uint32_t last_chunk);
+/* Sum up the chunks [first_chunk, last_chunk] anew, from the bitmap that has a bit set for each page not free. */
+void teai_summary_update(struct teai_summary_tree *tree, const uint64_t *in_use, uint32_t first_chunk,
+                         uint32_t last_chunk);
 
 /* The lowest run of `npages` that begins in a chunk after `chunk`, or among the `run` free pages at the end of it. */
 struct teai_summary_hit teai_summary_find_after(const struct teai_summary_tree *tree, uint32_t chunk, uint32_t run,
                                                 uint32_t npages);
-
-/* What an entry of a level above the leaves must be. */
-struct teai_free_runs teai_summary_of_node(const struct teai_summary_tree *tree, uint32_t level, uint32_t index);
 
 #endif
