@@ -23,7 +23,7 @@ struct trace_text {
 
 static struct trace_text text_begin(char *buffer, size_t buffer_bytes)
 {
-    return (struct trace_text){ .buffer = buffer, .capacity_bytes = buffer_bytes };
+    return (struct trace_text){.buffer = buffer, .capacity_bytes = buffer_bytes};
 }
 
 static size_t text_end(struct trace_text *text)

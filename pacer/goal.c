@@ -68,7 +68,8 @@ static uint64_t part_of_the_way(uint64_t marked_bytes, uint64_t goal_bytes, unsi
     return (goal_bytes - marked_bytes) / RUNWAY_PARTS * parts + marked_bytes;
 }
 
-static uint64_t earliest_trigger(uint64_t marked_bytes, uint64_t goal_bytes, uint64_t min_trigger_bytes)
+static uint64_t earliest_trigger(uint64_t marked_bytes, uint64_t goal_bytes,
+                                 uint64_t min_trigger_bytes)
 {
     uint64_t earliest = part_of_the_way(marked_bytes, goal_bytes, EARLIEST_TRIGGER_PARTS);
     return goal_max(earliest, min_trigger_bytes);
@@ -81,7 +82,8 @@ static uint64_t latest_trigger(uint64_t marked_bytes, uint64_t goal_bytes)
 }
 
 /* The live size at which to begin, so that the collection is over when the heap reaches the goal (G1, G2). */
-static uint64_t trigger_for_goal(const struct teai_facts *facts, uint64_t goal_bytes, uint64_t min_trigger_bytes)
+static uint64_t trigger_for_goal(const struct teai_facts *facts, uint64_t goal_bytes,
+                                 uint64_t min_trigger_bytes)
 {
     if (facts->marked_bytes >= goal_bytes)
         return goal_bytes;
@@ -101,7 +103,8 @@ static uint64_t non_heap_bytes(const struct teai_facts *facts)
 
 static uint64_t below_headroom(uint64_t room_bytes)
 {
-    uint64_t headroom = goal_max(room_bytes / 100 * LIMIT_HEADROOM_PERCENT, limit_headroom_min_bytes);
+    uint64_t headroom =
+        goal_max(room_bytes / 100 * LIMIT_HEADROOM_PERCENT, limit_headroom_min_bytes);
     return goal_max(saturating_sub(room_bytes, headroom), headroom);
 }
 

@@ -3,7 +3,7 @@
  * Facts in, decision out: no lock, no clock, no OS, no global, so that the collector, the unit tests and
  * the simulator link the same object. Bytes are uint64_t; "no goal" is UINT64_MAX.
  *
- * Source. Go 1.26 runtime, mgcpacer.go; constants and formulas as in the facts cited in each function.
+ * Source. Go 1.26 runtime, mgcpacer.go: constants and formulas of the functions named below.
  */
 #ifndef TEAI_PACER_H
 #define TEAI_PACER_H
@@ -40,20 +40,21 @@ struct teai_goal {
 
 /* Smallest goal that GOGC sets: 4 MiB * gc_percent / 100; UINT64_MAX when off. */
 uint64_t teai_pacer_heap_minimum_bytes(int32_t gc_percent);
-/* Goal from GOGC alone (facts 5.3); UINT64_MAX when off. */
+/* Goal from GOGC alone (Go: commit); UINT64_MAX when off. */
 uint64_t teai_pacer_percent_goal_bytes(const struct teai_facts *facts, int32_t gc_percent);
-/* Goal from GOMEMLIMIT alone (facts 5.5); memory_limit_bytes >= 0. Without a limit still a number, as in Go. */
+/* Goal from GOMEMLIMIT alone (Go: memoryLimitHeapGoal); memory_limit_bytes >= 0. Without a limit still a number, as in Go. */
 uint64_t teai_pacer_limit_goal_bytes(const struct teai_facts *facts, int64_t memory_limit_bytes);
-/* Both, and the trigger (facts 5.4, 5.6; in stop-the-world mode 10.7). */
+/* Both, and the trigger (Go: heapGoalInternal, trigger). In stop-the-world mode runway and min_trigger are 0, and the
+ * sequence of cycles is that of Go with GODEBUG=gcstoptheworld=2 on one CPU. */
 struct teai_goal teai_pacer_goal(const struct teai_facts *facts, const struct teai_knobs *knobs);
 
-/* GOGC as Go reads it (facts 5.11). NULL or "" -> 100, "off" and negative numbers -> -1. True if well-formed;
+/* GOGC as Go reads it (Go: readGOGC). NULL or "" -> 100, "off" and negative numbers -> -1. True if well-formed;
  * *percent_out is always set (100 when malformed; the caller may warn). */
 bool teai_pacer_parse_gogc(const char *text, int32_t *percent_out);
-/* GOMEMLIMIT as Go reads it (facts 5.11). NULL, "" or "off" -> no limit. False if malformed, *limit_out untouched. */
+/* GOMEMLIMIT as Go reads it (Go: readGOMEMLIMIT). NULL, "" or "off" -> no limit. False if malformed, *limit_out untouched. */
 bool teai_pacer_parse_memory_limit(const char *text, int64_t *limit_bytes_out);
 
-/* --- Go's trace line (facts 8.1) --- */
+/* --- Go's trace line (Go: mgc.go, gcMarkTermination) --- */
 struct teai_gctrace {
     uint32_t cycle;
     uint64_t start_ns;            /* since the process's start */
@@ -67,7 +68,7 @@ struct teai_gctrace {
     unsigned procs;
     bool forced;
 };
-/* Go's rendering of ns as ms: cut, never rounded, to two significant digits (facts 8.1). NUL-terminated; returns the
+/* Go's rendering of ns as ms: cut, never rounded, to two significant digits (Go: fmtNSAsMS). NUL-terminated; returns the
  * length written. What does not fit is cut off. */
 size_t teai_gctrace_format_ms(uint64_t ns, char *buffer, size_t buffer_bytes);
 /* The whole line without newline; returns its length (buffer_bytes of 512 is enough). */

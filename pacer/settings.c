@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { GOGC_OFF = -1, GOGC_DEFAULT = 100 };
-enum { UNIT_STEP_SHIFT = 10 };          /* each unit is 1024 of the one before */
+enum { UNIT_STEP_SHIFT = 10 }; /* each unit is 1024 of the one before */
 
 static bool settings_is_empty(const char *text)
 {
@@ -33,7 +33,8 @@ static bool settings_parse_integer(const char *text, size_t length, int64_t *val
             return false;
         /* Negative numbers are built downwards, because the smallest has no positive twin. */
         int digit = negative ? '0' - text[i] : text[i] - '0';
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value))
             return false;
     }
     *value_out = value;
@@ -44,7 +45,7 @@ static bool settings_parse_integer(const char *text, size_t length, int64_t *val
  * settings_parse_integer() then refuses it. */
 static unsigned settings_take_unit(const char *text, size_t *length)
 {
-    static const char prefixes[] = { 'K', 'M', 'G', 'T' };
+    static const char prefixes[] = {'K', 'M', 'G', 'T'};
     size_t n = *length;
     if (n == 0 || text[n - 1] != 'B')
         return 0;
@@ -70,7 +71,8 @@ bool teai_pacer_parse_gogc(const char *text, int32_t *percent_out)
         return true;
     }
     int64_t percent;
-    if (!settings_parse_integer(text, strlen(text), &percent) || percent < INT32_MIN || percent > INT32_MAX)
+    if (!settings_parse_integer(text, strlen(text), &percent) || percent < INT32_MIN ||
+        percent > INT32_MAX)
         return false;
     *percent_out = percent < 0 ? GOGC_OFF : (int32_t)percent;
     return true;
@@ -85,7 +87,8 @@ bool teai_pacer_parse_memory_limit(const char *text, int64_t *limit_bytes_out)
     size_t length = strlen(text);
     unsigned unit_shift = settings_take_unit(text, &length);
     int64_t count;
-    if (!settings_parse_integer(text, length, &count) || count < 0 || count > INT64_MAX >> unit_shift)
+    if (!settings_parse_integer(text, length, &count) || count < 0 ||
+        count > INT64_MAX >> unit_shift)
         return false;
     *limit_bytes_out = count << unit_shift;
     return true;

@@ -57,7 +57,9 @@ def progress_bar(console, total):
     """Yields advance(program), to be called before each turn; draws nothing in a pipe."""
     columns = [rich.progress.BarColumn(), rich.progress.MofNCompleteColumn(), rich.progress.TimeElapsedColumn(),
                rich.progress.TextColumn("{task.description}")]
-    with rich.progress.Progress(*columns, console=console, transient=True, refresh_per_second=1, disable=not console.is_terminal) as bar:
+    # Drawn once a second: a bar that moves more often takes time from what is measured.
+    with rich.progress.Progress(*columns, console=console, transient=True, refresh_per_second=1,
+                                disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
         turns = iter(range(total))
 

@@ -23,9 +23,11 @@ static void times_are_cut_as_go_cuts_them(void **state)
         uint64_t ns;
         const char *text;
     } rows[] = {
-        { 0, "0" }, { 999, "0" }, { 1000, "0.001" }, { 7999, "0.007" }, { 10000, "0.010" }, { 99999, "0.099" },
-        { 100000, "0.10" }, { 123456, "0.12" }, { 999999, "0.99" }, { 1000000, "1.0" }, { 9999999, "9.9" },
-        { 10000000, "10" }, { 10999999, "10" }, { 123456789, "123" }, { UINT64_MAX, "18446744073709" },
+        {0, "0"},         {999, "0"},         {1000, "0.001"},
+        {7999, "0.007"},  {10000, "0.010"},   {99999, "0.099"},
+        {100000, "0.10"}, {123456, "0.12"},   {999999, "0.99"},
+        {1000000, "1.0"}, {9999999, "9.9"},   {10000000, "10"},
+        {10999999, "10"}, {123456789, "123"}, {UINT64_MAX, "18446744073709"},
     };
     for (size_t i = 0; i < NELEMENTS(rows); i++) {
         char text[LINE_BYTES];
@@ -62,11 +64,23 @@ static void every_time_equals_the_slow_twin(void **state)
 }
 
 static const struct teai_gctrace gos_first_cycle = {
-    .cycle = 1, .start_ns = 2100000, .gc_cpu_percent = 5,
-    .sweep_term_ns = 10200, .mark_ns = 215000, .mark_term_ns = 7900,
-    .assist_cpu_ns = 150000, .background_cpu_ns = 0, .idle_cpu_ns = 0, .stw_procs = 1,
-    .heap_start_bytes = 3 * MIB + 900000, .heap_term_bytes = 4 * MIB, .heap_marked_bytes = 300000,
-    .goal_bytes = 4 * MIB, .stacks_bytes = 8192, .globals_bytes = 200000, .procs = 1,
+    .cycle = 1,
+    .start_ns = 2100000,
+    .gc_cpu_percent = 5,
+    .sweep_term_ns = 10200,
+    .mark_ns = 215000,
+    .mark_term_ns = 7900,
+    .assist_cpu_ns = 150000,
+    .background_cpu_ns = 0,
+    .idle_cpu_ns = 0,
+    .stw_procs = 1,
+    .heap_start_bytes = 3 * MIB + 900000,
+    .heap_term_bytes = 4 * MIB,
+    .heap_marked_bytes = 300000,
+    .goal_bytes = 4 * MIB,
+    .stacks_bytes = 8192,
+    .globals_bytes = 200000,
+    .procs = 1,
 };
 
 static void a_line_is_the_one_that_go_printed(void **state)
@@ -74,8 +88,9 @@ static void a_line_is_the_one_that_go_printed(void **state)
     (void)state;
     char line[LINE_BYTES];
     size_t length = teai_gctrace_format(&gos_first_cycle, line, sizeof line);
-    assert_string_equal(line, "gc 1 @0.002s 5%: 0.010+0.21+0.007 ms clock, 0.010+0.15/0/0+0.007 ms cpu, "
-                              "3->4->0 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 1 P");
+    assert_string_equal(line,
+                        "gc 1 @0.002s 5%: 0.010+0.21+0.007 ms clock, 0.010+0.15/0/0+0.007 ms cpu, "
+                        "3->4->0 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 1 P");
     assert_int_equal(length, strlen(line));
 }
 
@@ -83,16 +98,29 @@ static void every_field_stands_in_its_own_place(void **state)
 {
     (void)state;
     static const struct teai_gctrace trace = {
-        .cycle = 4294967295, .start_ns = 12345678901, .gc_cpu_percent = 17,
-        .sweep_term_ns = 1100000, .mark_ns = 22000000, .mark_term_ns = 330000,
-        .assist_cpu_ns = 44000000, .background_cpu_ns = 55000000, .idle_cpu_ns = 66000000, .stw_procs = 4,
-        .heap_start_bytes = 71 * MIB, .heap_term_bytes = 82 * MIB, .heap_marked_bytes = 63 * MIB,
-        .goal_bytes = 94 * MIB, .stacks_bytes = 5 * MIB, .globals_bytes = 6 * MIB, .procs = 8,
+        .cycle = 4294967295,
+        .start_ns = 12345678901,
+        .gc_cpu_percent = 17,
+        .sweep_term_ns = 1100000,
+        .mark_ns = 22000000,
+        .mark_term_ns = 330000,
+        .assist_cpu_ns = 44000000,
+        .background_cpu_ns = 55000000,
+        .idle_cpu_ns = 66000000,
+        .stw_procs = 4,
+        .heap_start_bytes = 71 * MIB,
+        .heap_term_bytes = 82 * MIB,
+        .heap_marked_bytes = 63 * MIB,
+        .goal_bytes = 94 * MIB,
+        .stacks_bytes = 5 * MIB,
+        .globals_bytes = 6 * MIB,
+        .procs = 8,
     };
     char line[LINE_BYTES];
     teai_gctrace_format(&trace, line, sizeof line);
-    assert_string_equal(line, "gc 4294967295 @12.345s 17%: 1.1+22+0.33 ms clock, 4.4+44/55/66+1.3 ms cpu, "
-                              "71->82->63 MB, 94 MB goal, 5 MB stacks, 6 MB globals, 8 P");
+    assert_string_equal(
+        line, "gc 4294967295 @12.345s 17%: 1.1+22+0.33 ms clock, 4.4+44/55/66+1.3 ms cpu, "
+              "71->82->63 MB, 94 MB goal, 5 MB stacks, 6 MB globals, 8 P");
 }
 
 static void a_forced_collection_says_so_at_the_end(void **state)
@@ -110,9 +138,9 @@ static void a_forced_collection_says_so_at_the_end(void **state)
 static void without_a_goal_the_line_shows_gos_huge_one(void **state)
 {
     (void)state;
-    struct teai_facts facts = { .mapped_ready_bytes = 4 * MIB };
-    struct teai_knobs knobs = { -1, TEAI_PACER_NO_LIMIT };
-    struct teai_gctrace trace = { .goal_bytes = teai_pacer_goal(&facts, &knobs).goal_bytes };
+    struct teai_facts facts = {.mapped_ready_bytes = 4 * MIB};
+    struct teai_knobs knobs = {-1, TEAI_PACER_NO_LIMIT};
+    struct teai_gctrace trace = {.goal_bytes = teai_pacer_goal(&facts, &knobs).goal_bytes};
     char line[LINE_BYTES];
     teai_gctrace_format(&trace, line, sizeof line);
     assert_non_null(strstr(line, " 8532210231537 MB goal,"));
@@ -122,11 +150,23 @@ static void the_longest_line_fits_into_512_bytes(void **state)
 {
     (void)state;
     const struct teai_gctrace trace = {
-        .cycle = UINT32_MAX, .start_ns = UINT64_MAX, .gc_cpu_percent = UINT32_MAX,
-        .sweep_term_ns = UINT64_MAX, .mark_ns = UINT64_MAX, .mark_term_ns = UINT64_MAX,
-        .assist_cpu_ns = UINT64_MAX, .background_cpu_ns = UINT64_MAX, .idle_cpu_ns = UINT64_MAX, .stw_procs = 1,
-        .heap_start_bytes = UINT64_MAX, .heap_term_bytes = UINT64_MAX, .heap_marked_bytes = UINT64_MAX,
-        .goal_bytes = UINT64_MAX, .stacks_bytes = UINT64_MAX, .globals_bytes = UINT64_MAX, .procs = UINT32_MAX,
+        .cycle = UINT32_MAX,
+        .start_ns = UINT64_MAX,
+        .gc_cpu_percent = UINT32_MAX,
+        .sweep_term_ns = UINT64_MAX,
+        .mark_ns = UINT64_MAX,
+        .mark_term_ns = UINT64_MAX,
+        .assist_cpu_ns = UINT64_MAX,
+        .background_cpu_ns = UINT64_MAX,
+        .idle_cpu_ns = UINT64_MAX,
+        .stw_procs = 1,
+        .heap_start_bytes = UINT64_MAX,
+        .heap_term_bytes = UINT64_MAX,
+        .heap_marked_bytes = UINT64_MAX,
+        .goal_bytes = UINT64_MAX,
+        .stacks_bytes = UINT64_MAX,
+        .globals_bytes = UINT64_MAX,
+        .procs = UINT32_MAX,
         .forced = true,
     };
     char line[LINE_BYTES];
