@@ -31,7 +31,7 @@ CASES = (
     Case("coll putget", ("putget",), ("--allocs", "1000000", "putget")),
     Case("coll push", ("push",), ("--allocs", "1000000", "push")),
     Case("readorder packed", ("--gcs", "5", "packed"), ("--gcs", "5", "--nodes", "500000", "packed"), MARKERS),
-    Case("readorder scattered", ("--gcs", "5", "scattered"), ("--gcs", "5", "--nodes", "500000", "scattered"), MARKERS),
+    Case("readorder scattered", ("--gcs", "3", "scattered"), ("--gcs", "3", "--nodes", "500000", "scattered"), MARKERS),
     Case("heapwalk", (), ()),
     Case("heapwalk_free", (), ()),
     Case("heapwalk_free_manual", (), ()),
