@@ -62,7 +62,7 @@ static uint64_t release_runs(const struct teai_page_heap *ph, uint32_t word, uin
     return released;
 }
 
-/* Release `pages` of a word, dropping the lock meanwhile; how many became clean. */
+/* Release `pages` of a word, dropping the lock meanwhile; how many the kernel took. */
 static uint32_t release_word_locked(struct teai_page_heap *ph, uint32_t word, uint64_t pages)
 {
     uint64_t clean_before = teai_page_heap_take_word_locked(ph, word, pages);
@@ -72,7 +72,7 @@ static uint32_t release_word_locked(struct teai_page_heap *ph, uint32_t word, ui
     teai_lock_acquire(&ph->lock);
     ph->nreleases--;
     teai_page_heap_give_word_locked(ph, word, pages, released | clean_before);
-    return (uint32_t)__builtin_popcountll(released & ~clean_before);
+    return (uint32_t)__builtin_popcountll(released);
 }
 
 static uint32_t release_chunk_locked(struct teai_page_heap *ph, uint32_t chunk, uint32_t max_pages)

@@ -16,8 +16,7 @@ static int fixture_grow(void *context, uint32_t npages, uint32_t *npages_ready)
     f->asked_pages = npages;
     if (f->growth_fails)
         return ENOMEM;
-    uint32_t ready = (npages + f->step_pages - 1) / f->step_pages * f->step_pages;
-    ready = ready < f->max_pages ? ready : f->max_pages;
+    uint32_t ready = page_fixture_growth(f, npages);
     int error = teai_platform_commit(page_fixture_word(f, f->ready_pages),
                                      (size_t)(ready - f->ready_pages) << TEAI_PAGE_SHIFT);
     if (error == 0)
