@@ -4,7 +4,8 @@
  * another. A run is leased by writing WHITE (BLACK while marking: what is allocated during a cycle survives it)
  * over its state bytes and, unless the kind is leaf, zeroing its slots if they may hold old contents.
  *
- * heap live grows, as in Go, when a span is taken: by all its free slots at once and its tail.
+ * heap live grows by the run's bytes. (Go adds all free slots of a span when it is taken; runs are what is really
+ * handed out, and with small goals the difference is a tenth of the heap.)
  *
  * Locks. None; the caches are their threads' own. Callers are inside the runtime, so no stop sees half a lease.
  * Source. Runs of free slots: Immix (Blackburn and McKinley, 2008), here over equal slots.
@@ -28,10 +29,11 @@ void teai_cache_init(struct teai_cache *cache, uint8_t span_class)
     cache->span = TEAI_NO_PAGE;
 }
 
-/* Eight states at once. relaxed: another thread may free slots; either value will do. Past the last slot states are FREE. */
+/* Eight states at once; past the last slot they are FREE. acquire: pairs with the release in object_free_small()
+ * (gc/object.c): of a slot seen FREE everything else is settled, needzero too. */
 static uint64_t states_load(const teai_slot_byte *states)
 {
-    return __atomic_load_n((const aliased_word *)(const void *)states, __ATOMIC_RELAXED);
+    return __atomic_load_n((const aliased_word *)(const void *)states, __ATOMIC_ACQUIRE);
 }
 
 /* First slot at or after `from` that is FREE; nslots if none. */
@@ -64,13 +66,6 @@ static uint32_t run_find_taken(const teai_slot_byte *states, uint32_t from, uint
     return nslots;
 }
 
-/* acquire: pairs with the fence in object_free_small() (gc/object.c): a slot seen FREE has its needzero stored. */
-static bool run_needs_zero(const struct teai_span *s)
-{
-    atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&s->needzero, memory_order_relaxed);
-}
-
 static void run_lease(struct tea_heap *h, struct teai_cache *c, uint32_t slot, uint32_t nslots)
 {
     struct teai_span *s = &h->tables.spans[c->span];
@@ -83,11 +78,14 @@ static void run_lease(struct tea_heap *h, struct teai_cache *c, uint32_t slot, u
 
     uintptr_t base = teai_page_addr(&h->tables, c->span) + (uintptr_t)slot * c->slot_bytes;
     size_t bytes = (size_t)nslots * c->slot_bytes;
-    bool needs_zero = run_needs_zero(s);
+    /* relaxed: ordered by states_load(). */
+    bool needs_zero = atomic_load_explicit(&s->needzero, memory_order_relaxed);
     c->zero_each = needs_zero && s->kind == TEAI_LEAF;
     if (needs_zero && s->kind != TEAI_LEAF)
         memset((void *)base, 0, bytes);
     c->nleased += nslots;
+    /* relaxed: a count that only steers pacing. */
+    atomic_fetch_add_explicit(&h->live_bytes, bytes, memory_order_relaxed);
     c->next_slot = slot + nslots;
     c->limit_addr = base + bytes;
     /* The cursor last: until then the run is empty for the fast path. */
@@ -108,12 +106,6 @@ static bool cache_next_run(struct tea_heap *h, struct teai_cache *c)
     return true;
 }
 
-static uint64_t span_free_bytes(const struct teai_span *s)
-{
-    uint64_t live = (uint64_t)atomic_load_explicit(&s->nlive, memory_order_relaxed) * s->slot_bytes;
-    return ((uint64_t)s->npages << TEAI_PAGE_SHIFT) - live;
-}
-
 bool teai_cache_refill(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class)
 {
     struct teai_cache *c = &m->cache[span_class];
@@ -124,9 +116,6 @@ bool teai_cache_refill(struct tea_heap *h, struct tea_mutator *m, uint8_t span_c
         if (c->span == TEAI_NO_PAGE)
             return false;
         c->next_slot = 0;
-        uint64_t taken = span_free_bytes(&h->tables.spans[c->span]);
-        /* relaxed: a count that only steers pacing. */
-        atomic_fetch_add_explicit(&h->live_bytes, taken, memory_order_relaxed);
     }
     return true;
 }

@@ -166,9 +166,9 @@ void teai_central_return(struct tea_heap *h, uint32_t span, bool has_free)
     } else if (!empty) {
         central_link_tail(h, c, span, TEAI_WHERE_FULL);
         /* Either we see the slot that another thread frees just now, or it sees FULL and waits for the lock (L2).
-         * seq_cst: pairs with the fence in teai_central_slot_freed(). */
-        atomic_thread_fence(memory_order_seq_cst);
-        if (span_has_free(s)) {
+         * seq_cst: a store-load pair, the other side is teai_central_slot_freed(). */
+        atomic_store_explicit(&s->where, TEAI_WHERE_FULL, memory_order_seq_cst);
+        if (atomic_load_explicit(&s->nlive, memory_order_seq_cst) < s->nslots) {
             central_unlink(h, c, span);
             central_link_tail(h, c, span, TEAI_WHERE_PARTIAL);
         }
@@ -188,9 +188,8 @@ void teai_central_slot_freed(struct tea_heap *h, uint32_t span, bool now_empty)
 {
     struct teai_central *c = central_of(h, span);
     struct teai_span *s = &h->tables.spans[span];
-    /* seq_cst: pairs with the fence in teai_central_return(); the caller has lowered nlive. */
-    atomic_thread_fence(memory_order_seq_cst);
-    uint8_t where = span_where(s);
+    /* seq_cst: pairs with teai_central_return(); the caller has lowered nlive, seq_cst too. */
+    uint8_t where = atomic_load_explicit(&s->where, memory_order_seq_cst);
     if (where != TEAI_WHERE_FULL && !(now_empty && where == TEAI_WHERE_PARTIAL))
         return;
     bool delete = false;

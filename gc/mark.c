@@ -68,7 +68,7 @@ void teai_mark_small(struct teai_marker *m, uint8_t span_class, uint32_t span, u
         return;
     }
     teai_slot_store(state, TEAI_SLOT_GREY);
-    if (TEAI_LIKELY(info.slot_bytes <= TEAI_SPAN_SCAN_MAX_BYTES && !m->by_object))
+    if (TEAI_LIKELY(info.is_span_scanned && !m->by_object))
         mark_queue_span(m, span, slot);
     else
         mark_push_object(m, teai_page_addr(&m->tables, span) + (uintptr_t)slot * info.slot_bytes);
@@ -284,6 +284,23 @@ static uint8_t mark_take_span(struct teai_marker *m, uint32_t span)
     return seen;
 }
 
+enum { PREFETCH_STATE_LINES = 4, PREFETCH_OBJECT_LINES = 16, LINE_BYTES = 64 };
+
+/* The span after the next one: its states and first objects. The hardware finds the rest of a span by itself. */
+static void mark_prefetch_ahead(const struct teai_marker *m)
+{
+    const struct teai_span_queue *q = &m->queue;
+    if (q->batch_next + 1 >= q->batch_size)
+        return;
+    uint32_t span = (uint32_t)(q->batch[q->batch_next + 1] >> 16);
+    const char *states = (const char *)teai_span_states(&m->tables, span);
+    const char *objects = (const char *)teai_page_addr(&m->tables, span);
+    for (unsigned i = 0; i < PREFETCH_STATE_LINES; i++)
+        __builtin_prefetch(states + i * LINE_BYTES);
+    for (unsigned i = 0; i < PREFETCH_OBJECT_LINES; i++)
+        __builtin_prefetch(objects + i * LINE_BYTES);
+}
+
 static void mark_scan_span(struct teai_marker *m, teai_span_entry entry)
 {
     uint32_t span = (uint32_t)(entry >> 16);
@@ -292,6 +309,7 @@ static void mark_scan_span(struct teai_marker *m, teai_span_entry entry)
     const struct teai_class_info info = teai_class_info[span_class];
     teai_slot_byte *states = teai_span_states(t, span);
     m->nspans++;
+    mark_prefetch_ahead(m);
     if (mark_take_span(m, span) == TEAI_GREY_ONE) {
         uint32_t slot = entry & 0xffff;
         if (teai_slot_load(&states[slot]) != TEAI_SLOT_GREY)
@@ -340,7 +358,7 @@ static bool mark_repair_small(struct teai_marker *m, uint32_t span, const struct
     teai_slot_byte *states = teai_span_states(&m->tables, span);
     if (info->is_leaf || !m->kernel->any_grey(states, info->nslots))
         return false;
-    if (info->slot_bytes <= TEAI_SPAN_SCAN_MAX_BYTES && !m->by_object) {
+    if (info->is_span_scanned && !m->by_object) {
         /* Whatever span_grey says: at the round's start no span was queued, and a second entry does no harm. */
         atomic_store_explicit(&m->tables.span_grey[span], TEAI_GREY_MANY, memory_order_relaxed);
         mark_put_span(m, span, 0);

@@ -134,8 +134,28 @@ void teai_mark_root_block(struct teai_marker *m, struct teai_root_block block);
 uint32_t teai_mark_repair_pages(struct teai_marker *m, uint32_t from, uint32_t to);
 /* Shade the object at heap offset `offset`, the portable way. */
 void teai_mark_offset(struct teai_marker *m, uint64_t offset);
-/* Shade a small object whose state was seen WHITE. */
+/* Shade a small object whose state is WHITE. */
 void teai_mark_small(struct teai_marker *m, uint8_t span_class, uint32_t span, uint32_t slot, teai_slot_byte *state);
+
+/* Shade the small object at this index of slot_state if it is WHITE still. A slot's number is below 512 in every span, so the
+ * index gives span and slot. Inline for the usual case: the span is queued already, for more than one object. */
+TEAI_INLINE void teai_mark_state_index(struct teai_marker *m, uint64_t state_index, uint8_t span_class)
+{
+    const struct teai_tables *t = &m->tables;
+    teai_slot_byte *state = t->slot_state + state_index;
+    if (teai_slot_load(state) != TEAI_SLOT_WHITE)
+        return;
+    uint32_t span = (uint32_t)(state_index >> TEAI_STATE_SHIFT);
+    const struct teai_class_info info = teai_class_info[span_class];
+    /* relaxed: if the span is being taken off its queue just now, the repair sweep finds the object (M1). */
+    if (TEAI_LIKELY(info.is_span_scanned && !m->by_object &&
+                    atomic_load_explicit(&t->span_grey[span], memory_order_relaxed) == TEAI_GREY_MANY)) {
+        teai_slot_store(state, TEAI_SLOT_GREY);
+        m->marked_bytes += info.slot_bytes;
+        return;
+    }
+    teai_mark_small(m, span_class, span, (uint32_t)(state_index & (TEAI_SLOTS_A_PAGE - 1)), state);
+}
 void teai_mark_large(struct teai_marker *m, uint32_t page);
 /* Other markers sleep for want of work: make some of ours reachable for them and wake one. */
 void teai_mark_feed_idle(struct teai_marker *m);

@@ -58,7 +58,7 @@ static void object_free_small(struct tea_heap *h, struct tea_mutator *m, struct 
     if (TEAI_POISON_FREED || h->settings.clobber_free)
         memset((void *)teai_slot_addr(&h->tables, ref), TEAI_POISON_BYTE, s->slot_bytes);
     atomic_store_explicit(&s->needzero, 1, memory_order_relaxed);
-    /* release: pairs with run_needs_zero(): who sees the slot free sees needzero. */
+    /* release: pairs with states_load() in gc/cache.c: who sees the slot free sees needzero. */
     atomic_store_explicit(teai_span_states(&h->tables, ref.span) + ref.slot, TEAI_SLOT_FREE, memory_order_release);
     uint32_t nlive = atomic_fetch_sub_explicit(&s->nlive, 1, memory_order_seq_cst) - 1;
     m->freed_bytes += s->slot_bytes;

@@ -23,6 +23,8 @@ void teai_class_info_init(void)
             .nslots = (uint16_t)teai_sizeclass_nslots[sizeclass],
             .is_leaf = i % TEAI_NKINDS == TEAI_LEAF,
             .is_typed = i % TEAI_NKINDS == TEAI_TYPED,
+            .is_span_scanned =
+                i % TEAI_NKINDS != TEAI_LEAF && teai_sizeclass_bytes[sizeclass] <= TEAI_SPAN_SCAN_MAX_BYTES,
         };
     }
 }

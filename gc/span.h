@@ -127,12 +127,13 @@ TEAI_INLINE bool teai_span_is_swept(const struct teai_span *s, uint32_t heap_gen
     return atomic_load_explicit(&s->sweep_gen, memory_order_acquire) == heap_gen;
 }
 
-/* What the marker needs to know of a span class, in 16 bytes. Filled at start; zero for NONE and LARGE. */
+/* What the marker needs to know of a span class, in 12 bytes. Filled at start; zero for NONE and LARGE. */
 struct teai_class_info {
     uint32_t magic;      /* slot = (offset in span * magic) >> 32 */
     uint32_t slot_bytes;
     uint16_t nslots;
-    bool is_leaf, is_typed;
+    bool is_leaf : 1, is_typed : 1;
+    bool is_span_scanned : 1; /* not leaf, and of at most TEAI_SPAN_SCAN_MAX_BYTES */
 };
 extern struct teai_class_info teai_class_info[256];
 void teai_class_info_init(void);
