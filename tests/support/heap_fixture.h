@@ -57,6 +57,18 @@ static inline void *test_reveal(uintptr_t hidden)
     return (void *)~hidden;
 }
 
+/* A reference to the second word of an object, which keeps that object and no other: the address of its first byte,
+ * in a root, keeps the object before it as well. */
+static inline void *test_inner(void *object)
+{
+    return (char *)object + sizeof(void *);
+}
+
+static inline void *test_outer(void *inner)
+{
+    return (char *)inner - sizeof(void *);
+}
+
 /* Run `function` on a thread of its own, to its end. */
 void test_apart(void (*function)(void *argument), void *argument);
 /* The object is still allocated. Leaves no reference to it behind. */
