@@ -11,10 +11,12 @@
 struct map_entry; /* key, then the value */
 
 struct map {
-    char *entries; /* capacity * entry_bytes; an object of the heap */
+    char *entries;      /* room * entry_bytes, in the order of entry; an object of the heap */
+    uint32_t *index;    /* by hash: number of the entry plus one, 0 for none; a leaf object of the heap */
     size_t value_bytes;
     size_t entry_bytes;
-    size_t capacity; /* a power of two */
+    size_t room;        /* entries there is memory for */
+    size_t capacity;    /* of the index; a power of two */
     size_t count;
 };
 
