@@ -77,7 +77,8 @@ void teai_mark_small(struct teai_marker *m, uint8_t span_class, uint32_t span, u
 /* How much of a large object is to be scanned: of an arena's chunk, what was handed out since the arena's last reset. */
 static size_t large_scan_bytes(const struct teai_span *s)
 {
-    if (s->arena != NULL && s->arena_epoch != s->arena->epoch)
+    /* Only a conservative span's word of this name is an arena: a typed one's is its type. */
+    if (s->kind == TEAI_CONSERVATIVE && s->arena != NULL && s->arena_epoch != s->arena->epoch)
         return sizeof(struct teai_arena_chunk);
     return atomic_load_explicit(&s->scan_bytes, memory_order_relaxed);
 }
