@@ -65,13 +65,13 @@ static uint64_t release_runs(const struct teai_page_heap *ph, uint32_t word, uin
 /* Release `pages` of a word, dropping the lock meanwhile; how many the kernel took. */
 static uint32_t release_word_locked(struct teai_page_heap *ph, uint32_t word, uint64_t pages)
 {
-    uint64_t clean_before = teai_page_heap_take_word_locked(ph, word, pages);
+    teai_page_heap_take_word_locked(ph, word, pages);
     ph->nreleases++;
     teai_lock_release(&ph->lock);
     uint64_t released = release_runs(ph, word, pages);
     teai_lock_acquire(&ph->lock);
     ph->nreleases--;
-    teai_page_heap_give_word_locked(ph, word, pages, released | clean_before);
+    teai_page_heap_give_word_locked(ph, word, pages, released);
     return (uint32_t)__builtin_popcountll(released);
 }
 

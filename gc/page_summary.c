@@ -136,14 +136,14 @@ static enum walk_result walk_node(const struct teai_summary_tree *tree, struct s
     return WALK_NODE_DONE;
 }
 
-/* From an entry known to hold a run, down to where the run begins. */
+/* From an entry known to hold a run, down to where the run begins. What is free right before the entry is free right
+ * before the first of its children. */
 static struct teai_summary_hit walk_end(const struct teai_summary_tree *tree, struct summary_walk w,
                                         enum walk_result result, uint32_t npages)
 {
     while (result == WALK_INSIDE && w.level > 0) {
         w.level--;
         w.index <<= TEAI_SUMMARY_FANOUT_SHIFT;
-        w.run = 0; /* together with what was carried to the entry, its start was not enough */
         result = walk_node(tree, &w, npages);
         TEAI_CHECK(result != WALK_NODE_DONE);
     }
