@@ -115,10 +115,7 @@ uint64_t test_census_objects(void)
 bool test_all_bytes(const void *object, uint8_t byte, size_t nbytes)
 {
     const uint8_t *bytes = object;
-    for (size_t i = 0; i < nbytes; i++)
-        if (bytes[i] != byte)
-            return false;
-    return true;
+    return nbytes == 0 || (bytes[0] == byte && memcmp(bytes, bytes + 1, nbytes - 1) == 0);
 }
 
 /* --- messages --- */
