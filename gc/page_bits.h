@@ -1,12 +1,14 @@
-/* gc/page_bits.h -- bitmaps with a bit for each page: ranges, and runs of clear bits inside one chunk.
+/* gc/page_bits.h -- bitmaps with a bit a page: ranges, and runs of clear bits in a chunk.
  *
- * A bitmap is an array of words for the whole heap; bit page % 64 of word page / 64 stands for `page`. The
- * functions on runs look at one chunk, TEAI_CHUNK_WORDS words: a cache line of a bitmap.
+ * A bitmap is an array of words for the whole heap; bit page % 64 of word page / 64 stands for
+ * `page`. The functions on runs look at one chunk, TEAI_CHUNK_WORDS words: a cache line of a
+ * bitmap.
  *
- * Callers hold the lock that guards the bitmap. tests/unit/test_page_bits.c compares each function with a
- * loop over single bits.
+ * Callers hold the lock that guards the bitmap. tests/unit/test_page_bits.c compares each function
+ * with a loop over single bits.
  *
- * Source. Erosion by doubling shifts: Warren, Hacker's Delight, 6-3, as Go's page allocator uses it.
+ * Source. Erosion by doubling shifts: Warren, Hacker's Delight, 6-3, as Go's page allocator uses
+ * it.
  */
 #ifndef TEAI_PAGE_BITS_H
 #define TEAI_PAGE_BITS_H
@@ -16,7 +18,8 @@
 enum { TEAI_CHUNK_WORDS = TEAI_CHUNK_PAGES / 64 };
 _Static_assert(TEAI_CHUNK_PAGES % 64 == 0, "a chunk is whole words");
 
-/* Free pages of a chunk, or of neighbouring chunks: at the start, in the longest run, at the end. */
+/* Free pages of a chunk, or of neighbouring chunks: at the start, in the longest run, at the
+ * end. */
 struct teai_free_runs {
     uint32_t start;
     uint32_t longest;
@@ -77,7 +80,8 @@ TEAI_INLINE uint64_t teai_bits_erode(uint64_t bits, uint32_t n)
     return bits & bits >> (n - covered);
 }
 
-/* The first of `n` clear bits in a row, at or after bit `from` of a chunk; TEAI_CHUNK_PAGES if there are none. */
+/* The first of `n` clear bits in a row, at or after bit `from` of a chunk; TEAI_CHUNK_PAGES if
+ * there are none. */
 static inline uint32_t teai_chunk_find_clear(const uint64_t *words, uint32_t from, uint32_t n)
 {
     uint32_t run = 0; /* clear bits at the end of the words before */

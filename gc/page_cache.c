@@ -1,8 +1,9 @@
-/* gc/page_cache.c -- the free pages of one aligned block of 64 pages, lent by one thread without a lock.
+/* gc/page_cache.c -- the free pages of a block of 64, lent by their thread without a lock.
  *
- * Most spans are a page or two. Taking every free page of the block that holds the lowest free page costs the page
- * heap's lock once for up to 64 of them, and keeps lowest fit nearly true. The heap counts such pages as in use; only the
- * cache knows which of them are clean, so it must be flushed before they can be released.
+ * Most spans are a page or two. Taking every free page of the block that holds the lowest free page
+ * costs the page heap's lock once for up to 64 of them, and keeps lowest fit nearly true. The heap
+ * counts such pages as in use; only the cache knows which of them are clean, so it must be flushed
+ * before they can be released.
  *
  * Callers. The thread that owns the cache, or the one that stopped it.
  * Source. Go runtime, mpagecache.go.
@@ -26,7 +27,8 @@ static bool cache_refill(struct teai_page_heap *ph, struct teai_page_cache *cach
 }
 
 /* Lend the run of `npages` that begins at `bit`. */
-static uint32_t cache_lend(struct teai_page_cache *cache, uint32_t bit, uint32_t npages, bool *zeroed_out)
+static uint32_t cache_lend(struct teai_page_cache *cache, uint32_t bit, uint32_t npages,
+                           bool *zeroed_out)
 {
     uint64_t run = teai_low_bits(npages) << bit;
     *zeroed_out = (cache->released_bits & run) == run;
@@ -35,7 +37,8 @@ static uint32_t cache_lend(struct teai_page_cache *cache, uint32_t bit, uint32_t
     return cache->base_page + bit;
 }
 
-uint32_t teai_page_cache_alloc(struct teai_page_heap *ph, struct teai_page_cache *cache, uint32_t npages, bool *zeroed_out)
+uint32_t teai_page_cache_alloc(struct teai_page_heap *ph, struct teai_page_cache *cache,
+                               uint32_t npages, bool *zeroed_out)
 {
     TEAI_ASSERT(npages > 0);
     if (npages > CACHE_MAX_RUN_PAGES)
@@ -53,7 +56,8 @@ void teai_page_cache_flush(struct teai_page_heap *ph, struct teai_page_cache *ca
     if (cache->free_bits == 0)
         return;
     teai_lock_acquire(&ph->lock);
-    teai_page_heap_give_word_locked(ph, cache->base_page / 64, cache->free_bits, cache->released_bits);
+    teai_page_heap_give_word_locked(ph, cache->base_page / 64, cache->free_bits,
+                                    cache->released_bits);
     teai_lock_release(&ph->lock);
     *cache = (struct teai_page_cache){0};
 }

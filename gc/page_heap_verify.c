@@ -1,6 +1,7 @@
-/* gc/page_heap_verify.c -- check every invariant of the page heap, one page at a time (gc/page_heap_state.h).
+/* gc/page_heap_verify.c -- check the page heap's invariants, one page at a time.
  *
- * Slow and obvious on purpose: nothing here uses the bit tricks that it checks.
+ * Slow and obvious on purpose: nothing here uses the bit tricks that it checks. The invariants are
+ * those of gc/page_heap_state.h.
  */
 #include "gc/page_heap_state.h"
 
@@ -27,7 +28,8 @@ static uint32_t max_of(uint32_t a, uint32_t b)
 }
 
 /* Runs of free pages in [first, first + npages), which may reach beyond the heap. */
-static struct teai_free_runs slow_runs(const struct teai_page_heap *ph, uint32_t first, uint32_t npages)
+static struct teai_free_runs slow_runs(const struct teai_page_heap *ph, uint32_t first,
+                                       uint32_t npages)
 {
     struct teai_free_runs runs = {0, 0, 0};
     for (uint32_t i = 0; i < npages && first + i <= ph->limit; i++) {

@@ -1,13 +1,15 @@
 /* gc/page_release.c -- give free pages back to the OS without keeping anybody from allocating.
  *
- * From the highest chunk down, and from the highest page of each, because lowest-fit allocation wants those last. The
- * free, dirty pages of a block of 64 are taken at once, the lock dropped for the system calls, and the pages given
- * back, now clean: whoever wants exactly these pages waits for 512 KiB at most, some 25 us.
+ * From the highest chunk down, and from the highest page of each, because lowest-fit allocation
+ * wants those last. The free, dirty pages of a block of 64 are taken at once, the lock dropped for
+ * the system calls, and the pages given back, now clean: whoever wants exactly these pages waits
+ * for 512 KiB at most, some 25 us.
  *
- * Where OS pages are larger than ours, only OS pages that are free as a whole can go, and they go as a whole if any
- * page of theirs is dirty.
+ * Where OS pages are larger than ours, only OS pages that are free as a whole can go, and they go
+ * as a whole if any page of theirs is dirty.
  *
- * The kernel may refuse (memory that the program has locked): such pages stay dirty until a later call.
+ * The kernel may refuse (memory that the program has locked): such pages stay dirty until a later
+ * call.
  */
 #include "gc/page_heap_state.h"
 

@@ -1,12 +1,15 @@
-/* gc/page_summary.c -- a radix tree over chunks that finds the lowest run of free pages in O(log n).
+/* gc/page_summary.c -- radix tree over chunks: the lowest run of free pages in O(log n).
  *
- * Search. Entries are visited from left to right, carrying how many pages right before the next entry are free.
- * The lowest run that begins so far is
- *   - the carried pages plus those at the start of this entry, if they are enough: it begins before this entry;
- *   - else one inside this entry, if its longest run is enough: descend, nothing to its left can do;
+ * Search. Entries are visited from left to right, carrying how many pages right before the next
+ * entry are free. The lowest run that begins so far is
+ *   - the carried pages plus those at the start of this entry, if they are enough: it begins
+ *     before this entry;
+ *   - else one inside this entry, if its longest run is enough: descend, nothing to its left will
+ *     do;
  *   - else what this entry leaves to carry: its free end, or all of it on top of what was carried.
- * A search that starts after a chunk goes through the rest of that chunk's node, then the rest of its parent's node, and
- * so on up, and at most once down again: it touches at most two nodes (of eight entries) a level.
+ * A search that starts after a chunk goes through the rest of that chunk's node, then the rest of
+ * its parent's node, and so on up, and at most once down again: it touches at most two nodes (of
+ * eight entries) a level.
  */
 #include "gc/page_summary.h"
 
@@ -16,13 +19,19 @@ static uint32_t level_pages(uint32_t level)
     return (uint32_t)TEAI_CHUNK_PAGES << (level * TEAI_SUMMARY_FANOUT_SHIFT);
 }
 
+static uint32_t max_of(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Nodes above `nentries` entries. */
 static uint32_t parents_of(uint32_t nentries)
 {
     return (nentries + TEAI_SUMMARY_FANOUT - 1) >> TEAI_SUMMARY_FANOUT_SHIFT;
 }
 
-/* Entries a level has room for: whole nodes, so that a node can be read without looking where its level ends. */
+/* Entries a level has room for: whole nodes, so that a node can be read without looking where its
+ * level ends. */
 static size_t level_bytes(uint32_t nentries)
 {
     return (size_t)parents_of(nentries) * TEAI_SUMMARY_FANOUT * sizeof(struct teai_free_runs);
@@ -49,22 +58,26 @@ void teai_summary_init(struct teai_summary_tree *tree, void *memory, uint32_t nc
     }
 }
 
-/* What the entry `index` of a level above the leaves must be. */
-static struct teai_free_runs node_sum(const struct teai_summary_tree *tree, uint32_t level, uint32_t index)
+/* Free pages at the start of a node: of its full entries and of the one that ends them. */
+static uint32_t node_start(const struct teai_free_runs *entries, uint32_t entry_pages)
 {
-    const struct teai_free_runs *entries = &tree->levels[level - 1][(size_t)index * TEAI_SUMMARY_FANOUT];
+    uint32_t start = 0, i = 0;
+    for (; i < TEAI_SUMMARY_FANOUT && entries[i].start == entry_pages; i++)
+        start += entry_pages;
+    return i < TEAI_SUMMARY_FANOUT ? start + entries[i].start : start;
+}
+
+/* What the entry `index` of a level above the leaves must be. */
+static struct teai_free_runs node_sum(const struct teai_summary_tree *tree, uint32_t level,
+                                      uint32_t index)
+{
+    const struct teai_free_runs *entries =
+        &tree->levels[level - 1][(size_t)index * TEAI_SUMMARY_FANOUT];
     const uint32_t entry_pages = level_pages(level - 1);
-    struct teai_free_runs sum = {0, 0, 0};
-    bool all_free = true;
+    struct teai_free_runs sum = {node_start(entries, entry_pages), 0, 0};
     for (uint32_t i = 0; i < TEAI_SUMMARY_FANOUT; i++) {
         const struct teai_free_runs *e = &entries[i];
-        if (all_free)
-            sum.start += e->start;
-        all_free = all_free && e->start == entry_pages;
-        if (sum.end + e->start > sum.longest)
-            sum.longest = sum.end + e->start;
-        if (e->longest > sum.longest)
-            sum.longest = e->longest;
+        sum.longest = max_of(sum.longest, max_of(e->longest, sum.end + e->start));
         sum.end = e->start == entry_pages ? sum.end + entry_pages : e->end;
     }
     return sum;
@@ -83,15 +96,18 @@ static bool summary_store(struct teai_free_runs *entry, struct teai_free_runs su
     return changed;
 }
 
-static bool update_leaves(struct teai_summary_tree *tree, const uint64_t *in_use, uint32_t first, uint32_t last)
+static bool update_leaves(struct teai_summary_tree *tree, const uint64_t *in_use, uint32_t first,
+                          uint32_t last)
 {
     bool changed = false;
     for (uint32_t i = first; i <= last; i++)
-        changed |= summary_store(&tree->levels[0][i], teai_chunk_summarise(&in_use[(size_t)i * TEAI_CHUNK_WORDS]));
+        changed |= summary_store(&tree->levels[0][i],
+                                 teai_chunk_summarise(&in_use[(size_t)i * TEAI_CHUNK_WORDS]));
     return changed;
 }
 
-static bool update_nodes(struct teai_summary_tree *tree, uint32_t level, uint32_t first, uint32_t last)
+static bool update_nodes(struct teai_summary_tree *tree, uint32_t level, uint32_t first,
+                         uint32_t last)
 {
     bool changed = false;
     for (uint32_t i = first; i <= last; i++)
@@ -99,10 +115,11 @@ static bool update_nodes(struct teai_summary_tree *tree, uint32_t level, uint32_
     return changed;
 }
 
-void teai_summary_update(struct teai_summary_tree *tree, const uint64_t *in_use, uint32_t first_chunk,
-                         uint32_t last_chunk)
+void teai_summary_update(struct teai_summary_tree *tree, const uint64_t *in_use,
+                         uint32_t first_chunk, uint32_t last_chunk)
 {
-    /* A page in the middle of a chunk often changes none of its three numbers, and nothing above then. */
+    /* A page in the middle of a chunk often changes none of its three numbers: nothing above then.
+     * */
     bool changed = update_leaves(tree, in_use, first_chunk, last_chunk);
     for (uint32_t level = 1; changed && level < tree->nlevels; level++) {
         first_chunk >>= TEAI_SUMMARY_FANOUT_SHIFT;
@@ -111,7 +128,7 @@ void teai_summary_update(struct teai_summary_tree *tree, const uint64_t *in_use,
     }
 }
 
-/* A search on its way through the tree: the next entry to visit, and the free pages right before it. */
+/* A search on its way: the next entry to visit, and the free pages right before it. */
 struct summary_walk {
     uint32_t level;
     uint32_t index;
@@ -121,7 +138,8 @@ struct summary_walk {
 enum walk_result { WALK_FOUND, WALK_INSIDE, WALK_NODE_DONE };
 
 /* Visit entries up to the end of the node that w->index is in (the head of this file). */
-static enum walk_result walk_node(const struct teai_summary_tree *tree, struct summary_walk *w, uint32_t npages)
+static enum walk_result walk_node(const struct teai_summary_tree *tree, struct summary_walk *w,
+                                  uint32_t npages)
 {
     const uint32_t entry_pages = level_pages(w->level);
     do {
@@ -136,8 +154,8 @@ static enum walk_result walk_node(const struct teai_summary_tree *tree, struct s
     return WALK_NODE_DONE;
 }
 
-/* From an entry known to hold a run, down to where the run begins. What is free right before the entry is free right
- * before the first of its children. */
+/* From an entry known to hold a run, down to where the run begins. What is free right before the
+ * entry is free right before the first of its children. */
 static struct teai_summary_hit walk_end(const struct teai_summary_tree *tree, struct summary_walk w,
                                         enum walk_result result, uint32_t npages)
 {
@@ -152,8 +170,8 @@ static struct teai_summary_hit walk_end(const struct teai_summary_tree *tree, st
     return (struct teai_summary_hit){inside_chunk, inside_chunk ? entry_page : entry_page - w.run};
 }
 
-struct teai_summary_hit teai_summary_find_after(const struct teai_summary_tree *tree, uint32_t chunk, uint32_t run,
-                                                uint32_t npages)
+struct teai_summary_hit teai_summary_find_after(const struct teai_summary_tree *tree,
+                                                uint32_t chunk, uint32_t run, uint32_t npages)
 {
     struct summary_walk w = {0, chunk + 1, run};
     /* Not the top: its one entry covers `chunk`, nothing comes after it. */

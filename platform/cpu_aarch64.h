@@ -4,7 +4,8 @@
 
 #include "base/config.h"
 
-/* x19 to x29 and the low halves of v8 to v15 (AAPCS64 6.1.1 and 6.1.2): compilers do park pointers in the latter. */
+/* x19 to x29 and the low halves of v8 to v15 (AAPCS64 6.1.1 and 6.1.2): compilers do park pointers
+ * in the latter. */
 enum { CPU_NSAVED_WORDS = 11 + 8 };
 
 TEAI_INLINE void cpu_save_registers(uintptr_t words[CPU_NSAVED_WORDS])

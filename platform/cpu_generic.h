@@ -1,4 +1,5 @@
-/* platform/cpu_generic.h -- any other CPU: callee-saved registers by way of the compiler. Only for platform/cpu.c. */
+/* platform/cpu_generic.h -- any other CPU: callee-saved registers by way of the compiler.
+ * Only for platform/cpu.c. */
 #ifndef TEAI_PLATFORM_CPU_GENERIC_H
 #define TEAI_PLATFORM_CPU_GENERIC_H
 

@@ -1,4 +1,5 @@
-/* platform/cpu_x86_64.h -- x86-64: callee-saved registers, spinning, vector extensions. Only for platform/cpu.c. */
+/* platform/cpu_x86_64.h -- x86-64: callee-saved registers, spinning, vector extensions.
+ * Only for platform/cpu.c. */
 #ifndef TEAI_PLATFORM_CPU_X86_64_H
 #define TEAI_PLATFORM_CPU_X86_64_H
 

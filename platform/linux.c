@@ -1,15 +1,17 @@
 /* platform/linux.c -- memory, time, threads and output by way of the Linux kernel.
  *
- * States of address space (platform.h). Reserved memory is a private PROT_NONE mapping with MAP_NORESERVE, which
- * neither overcommit accounting nor a memory cgroup charges; mprotect() makes it ready, and only then does strict
- * overcommit count it. Releasing uses MADV_DONTNEED: MADV_FREE keeps old contents until the kernel wants the page,
- * so nothing could be said about what it reads as.
+ * States of address space (platform.h). Reserved memory is a private PROT_NONE mapping with
+ * MAP_NORESERVE, which neither overcommit accounting nor a memory cgroup charges; mprotect() makes
+ * it ready, and only then does strict overcommit count it. Releasing uses MADV_DONTNEED: MADV_FREE
+ * keeps old contents until the kernel wants the page, so nothing could be said about what it reads
+ * as.
  *
- * errno. These functions are called in the middle of the client's code, from malloc-like calls that must not
- * disturb it: each one that uses errno puts it back.
+ * errno. These functions are called in the middle of the client's code, from malloc-like calls that
+ * must not disturb it: each one that uses errno puts it back.
  *
- * Nothing here takes a lock of the C library, except teai_platform_helper_start() (the loader's, for symbols and
- * thread-locals) and teai_platform_stack_bounds() (glibc reads /proc/self/maps for the main thread).
+ * Nothing here takes a lock of the C library or allocates, with two exceptions:
+ * teai_platform_helper_start() takes the loader's lock, for symbols and the size of thread-locals,
+ * and teai_platform_stack_bounds() has glibc allocate, and read /proc/self/maps for the main thread.
  */
 #define _GNU_SOURCE
 #include "platform/platform.h"
@@ -51,9 +53,10 @@ static int error_of(int result, int saved_errno)
     return error;
 }
 
-/* Give back what lies outside the aligned part of an over-long mapping. A failure leaves address space reserved
- * that nobody uses: harmless. */
-static uint8_t *reserve_trim(uint8_t *mapping, size_t mapping_bytes, size_t bytes, size_t align_bytes)
+/* Give back what lies outside the aligned part of an over-long mapping. A failure leaves address
+ * space reserved that nobody uses: harmless. */
+static uint8_t *reserve_trim(uint8_t *mapping, size_t mapping_bytes, size_t bytes,
+                             size_t align_bytes)
 {
     size_t head_bytes = teai_round_up((uintptr_t)mapping, align_bytes) - (uintptr_t)mapping;
     size_t tail_bytes = mapping_bytes - head_bytes - bytes;
@@ -72,7 +75,8 @@ void *teai_platform_reserve(size_t bytes, size_t align_bytes)
     if (mapping_bytes < bytes)
         return NULL;
     int saved_errno = errno;
-    void *mapping = mmap(NULL, mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *mapping =
+        mmap(NULL, mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void *base = mapping == MAP_FAILED ? NULL : reserve_trim(mapping, mapping_bytes, bytes, align);
     errno = saved_errno;
     return base;
@@ -81,7 +85,8 @@ void *teai_platform_reserve(size_t bytes, size_t align_bytes)
 void teai_platform_unreserve(void *base, size_t bytes)
 {
     int saved_errno = errno;
-    munmap(base, bytes); /* fails when it would split one mapping too many: then the range stays, unused */
+    /* Fails when it would split one mapping too many: then the range stays, unused. */
+    munmap(base, bytes);
     errno = saved_errno;
 }
 
@@ -116,7 +121,8 @@ uint64_t teai_platform_ram_bytes(void)
 
 unsigned teai_platform_ncpus(void)
 {
-    /* The system call, because it says how much it wrote whatever the number of CPUs the kernel was built for. */
+    /* The system call, because it says how much it wrote whatever the number of CPUs the kernel was
+     * built for. */
     uint64_t mask[1024 / sizeof(uint64_t)] = {0};
     int saved_errno = errno;
     long nbytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
@@ -198,8 +204,8 @@ static void *helper_main(void *start_argument)
     void (*entry)(void *) = start->entry;
     void *argument = start->argument;
     prctl(PR_SET_NAME, start->name, 0, 0, 0);
-    /* release: pairs with the acquire in helper_await(); `start` is gone after this, its address may even be
-     * unmapped: a wake-up on such an address does nothing. */
+    /* release: pairs with the acquire in helper_await(); `start` is gone after this, its address
+     * may even be unmapped: a wake-up on such an address does nothing. */
     _Atomic uint32_t *taken = &start->taken;
     atomic_store_explicit(taken, 1, memory_order_release);
     teai_platform_futex_wake(taken, 1);
@@ -223,15 +229,17 @@ static int tls_add_object(struct dl_phdr_info *object, size_t info_bytes, void *
     return 0;
 }
 
-/* glibc takes the program's thread-locals out of a new thread's stack, and some programs have megabytes of them. */
+/* glibc takes the program's thread-locals out of a new thread's stack, and some programs have
+ * megabytes of them. */
 static size_t helper_stack_bytes(void)
 {
     size_t tls_bytes = 0;
     dl_iterate_phdr(tls_add_object, &tls_bytes);
-    return teai_round_up(HELPER_STACK_BYTES + (size_t)PTHREAD_STACK_MIN + tls_bytes, teai_platform_os_page_bytes());
+    return teai_round_up(HELPER_STACK_BYTES + (size_t)PTHREAD_STACK_MIN + tls_bytes,
+                         teai_platform_os_page_bytes());
 }
 
-/* The new thread starts with the signal mask of its creator: block everything around its creation. */
+/* The new thread starts with its creator's signal mask: block everything around its creation. */
 static int helper_create(const pthread_attr_t *attributes, struct helper_start *start)
 {
     sigset_t all, before;

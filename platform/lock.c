@@ -1,11 +1,13 @@
 /* platform/lock.c -- a futex mutex that spins for a moment before it sleeps.
  *
- * States: 0 free, 1 held, 2 held and somebody may sleep. Free and held cost no system call; whoever had to
- * wait takes the lock in state 2, because others may be asleep still, so a wake-up is never lost.
+ * States: 0 free, 1 held, 2 held and somebody may sleep. Free and held cost no system call; whoever
+ * had to wait takes the lock in state 2, because others may be asleep still, so a wake-up is never
+ * lost.
  *
- * Debug builds check that a thread takes locks in the order of base/lock_rank.h, from one thread-local word:
- * bit r is set while the thread holds a lock of rank r. A thread therefore never holds two of one rank, and
- * the same bit tells whether it is the holder. Rank TEAI_RANK_NONE is exempt.
+ * Debug builds check that a thread takes locks in the order of base/lock_rank.h, from one
+ * thread-local word: bit r is set while the thread holds a lock of rank r. A thread therefore never
+ * holds two of one rank, and the same bit tells whether it is the holder. Rank TEAI_RANK_NONE is
+ * exempt.
  *
  * Source. Drepper, Futexes Are Tricky (2011), mutex3.
  */
@@ -13,7 +15,8 @@
 
 enum { LOCK_FREE, LOCK_HELD, LOCK_WAITED_FOR };
 
-/* Critical sections are shorter than the 5 us or so that a sleep and a wake-up cost: spin about as long. */
+/* Critical sections are shorter than the 5 us or so that a sleep and a wake-up cost: spin about as
+ * long. */
 enum { LOCK_SPINS = 40 };
 
 _Static_assert(TEAI_RANK_LAST <= 32, "a bit for each rank");
@@ -43,8 +46,8 @@ static bool lock_claim(struct teai_lock *lock)
     uint32_t expected = LOCK_FREE;
     /* acquire: pairs with the release in teai_lock_release(), so we see what its holders wrote.
      * relaxed on failure: the caller reads nothing the lock protects. */
-    return atomic_compare_exchange_strong_explicit(&lock->state, &expected, LOCK_HELD, memory_order_acquire,
-                                                   memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&lock->state, &expected, LOCK_HELD,
+                                                   memory_order_acquire, memory_order_relaxed);
 }
 
 static bool lock_spin(struct teai_lock *lock)
@@ -66,7 +69,8 @@ static TEAI_NOINLINE void lock_acquire_slow(struct teai_lock *lock)
     if (lock_spin(lock))
         return;
     /* acquire: as in lock_claim(). */
-    while (atomic_exchange_explicit(&lock->state, LOCK_WAITED_FOR, memory_order_acquire) != LOCK_FREE)
+    while (atomic_exchange_explicit(&lock->state, LOCK_WAITED_FOR, memory_order_acquire) !=
+           LOCK_FREE)
         teai_platform_futex_wait(&lock->state, LOCK_WAITED_FOR);
 }
 

@@ -1,7 +1,8 @@
-/* tests/property/test_page_heap_random.c -- random operations on the page heap and on a slow, obvious twin.
+/* tests/property/test_page_heap_random.c -- random operations on the page heap and on a twin.
  *
- * The twin is one byte a page and searches from page 0. Every answer must be the same: addresses, what is known to be
- * zero, counts, what growth was asked for, how much was released. Memory is checked too: a run said to be zero is read.
+ * The slow, obvious twin is one byte a page and searches from page 0. Every answer must be the
+ * same: addresses, what is known to be zero, counts, what growth was asked for, how much was
+ * released. Memory is checked too: a run said to be zero is read.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +107,8 @@ static uint32_t twin_find_or_grow(struct world *w, uint32_t npages, uint32_t ali
 static uint32_t twin_find_cached(const struct world *w, uint32_t cache, uint32_t npages)
 {
     uint32_t run = 0;
-    for (uint32_t page = w->cache_base[cache]; page < w->cache_base[cache] + CACHE_BLOCK_PAGES && page < w->limit; page++) {
+    for (uint32_t page = w->cache_base[cache];
+         page < w->cache_base[cache] + CACHE_BLOCK_PAGES && page < w->limit; page++) {
         run = w->pages[page].use == TWIN_CACHED + cache ? run + 1 : 0;
         if (run == npages)
             return page + 1 - npages;
@@ -185,7 +187,8 @@ static void lend(struct world *w, uint32_t first, uint32_t npages, bool zeroed)
     }
 }
 
-static void expect_run(struct world *w, uint32_t page, uint32_t twin_page, uint32_t npages, bool zeroed)
+static void expect_run(struct world *w, uint32_t page, uint32_t twin_page, uint32_t npages,
+                       bool zeroed)
 {
     assert_int_equal(page, twin_page);
     if (page == TEAI_NO_PAGE) {
@@ -277,7 +280,8 @@ static void do_free(struct world *w)
         return;
     uint32_t i = test_random_below(&w->random, w->nruns);
     struct run *run = &w->runs[i], freed = *run;
-    uint32_t nkept = test_random_below(&w->random, 4) == 0 ? test_random_below(&w->random, run->npages) : 0;
+    uint32_t nkept =
+        test_random_below(&w->random, 4) == 0 ? test_random_below(&w->random, run->npages) : 0;
     freed.npages -= nkept;
     run->npages = nkept;
     if (test_random_below(&w->random, 2) == 0)
@@ -317,8 +321,9 @@ static const struct {
     void (*operation)(struct world *w);
     uint32_t weight_filling, weight_emptying;
 } operations[] = {
-    {do_alloc, 20, 8},      {do_alloc_aligned, 8, 3}, {do_alloc_no_grow, 10, 5}, {do_cache_alloc, 30, 14},
-    {do_cache_flush, 2, 4}, {do_extend, 10, 5},       {do_free, 17, 55},         {do_release, 3, 6},
+    {do_alloc, 20, 8},        {do_alloc_aligned, 8, 3}, {do_alloc_no_grow, 10, 5},
+    {do_cache_alloc, 30, 14}, {do_cache_flush, 2, 4},   {do_extend, 10, 5},
+    {do_free, 17, 55},        {do_release, 3, 6},
 };
 
 static void do_something(struct world *w, bool filling)
@@ -335,7 +340,8 @@ static void do_something(struct world *w, bool filling)
 }
 
 /* A heap of at most `max_pages`, from its first page on. */
-static void run_world(struct world *w, uint32_t max_pages, uint32_t step_pages, uint32_t unit_pages, uint32_t noperations)
+static void run_world(struct world *w, uint32_t max_pages, uint32_t step_pages, uint32_t unit_pages,
+                      uint32_t noperations)
 {
     struct test_random random = w->random;
     memset(w, 0, sizeof *w);

@@ -1,7 +1,8 @@
-/* tests/stress/test_page_heap_threads.c -- threads allocate, free and release pages of one heap at the same time.
+/* tests/stress/test_page_heap_threads.c -- threads allocate, free and release in one heap.
  *
- * Each page lent carries a word that only its holder knows; finding another there, or anything but zero in a run that
- * was said to be zeroed, is an error. Threads count errors, the main thread asserts.
+ * Each page lent carries a word that only its holder knows; finding another there, or anything but
+ * zero in a run that was said to be zeroed, is an error. Threads count errors, the main thread
+ * asserts.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,8 +134,8 @@ static void threads_never_hold_the_same_page(void **state)
     page_fixture_close(&f);
 }
 
-/* Pages that are on their way to the OS are not lost to who asks for all of the heap. They are written to first, so that
- * the kernel takes its time. */
+/* Pages that are on their way to the OS are not lost to who asks for all of the heap. They are
+ * written to first, so that the kernel takes its time. */
 static void allocation_does_not_fail_for_pages_being_released(void **state)
 {
     (void)state;

@@ -9,11 +9,11 @@ struct page_fixture {
     uint8_t *heap_base;
     void *state;
     uint32_t max_pages;
-    uint32_t step_pages;    /* growth is rounded up to a multiple of this */
-    bool growth_fails;      /* with ENOMEM */
-    uint32_t ngrowths;      /* calls, failed ones included */
-    uint32_t asked_pages;   /* by the last one */
-    uint32_t ready_pages;   /* what the heap has now */
+    uint32_t step_pages;  /* growth is rounded up to a multiple of this */
+    bool growth_fails;    /* with ENOMEM */
+    uint32_t ngrowths;    /* calls, failed ones included */
+    uint32_t asked_pages; /* by the last one */
+    uint32_t ready_pages; /* what the heap has now */
 };
 
 /* A heap of no pages so far that may grow to `max_pages`. */

@@ -1,4 +1,4 @@
-/* tests/support/random.h -- random numbers that can be had again: the seed is printed, TEA_SEED sets it. */
+/* tests/support/random.h -- random numbers whose seed is printed, and set by TEA_SEED. */
 #ifndef TEST_SUPPORT_RANDOM_H
 #define TEST_SUPPORT_RANDOM_H
 

@@ -21,12 +21,18 @@ static bool bit_at(const uint64_t *words, uint32_t bit)
 static uint64_t random_word(struct test_random *r)
 {
     switch (test_random_below(r, 6)) {
-    case 0: return 0;
-    case 1: return UINT64_MAX;
-    case 2: return teai_low_bits(test_random_below(r, 65));
-    case 3: return ~teai_low_bits(test_random_below(r, 65));
-    case 4: return UINT64_C(1) << test_random_below(r, 64);
-    default: return test_random_next(r) & test_random_next(r) & test_random_next(r);
+    case 0:
+        return 0;
+    case 1:
+        return UINT64_MAX;
+    case 2:
+        return teai_low_bits(test_random_below(r, 65));
+    case 3:
+        return ~teai_low_bits(test_random_below(r, 65));
+    case 4:
+        return UINT64_C(1) << test_random_below(r, 64);
+    default:
+        return test_random_next(r) & test_random_next(r) & test_random_next(r);
     }
 }
 
@@ -63,7 +69,8 @@ static void count_agrees_with_single_bits(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t words[NWORDS];
         random_words(&r, words, NWORDS);
-        uint32_t first = test_random_below(&r, NBITS), n = test_random_below(&r, NBITS - first + 1), count = 0;
+        uint32_t first = test_random_below(&r, NBITS), n = test_random_below(&r, NBITS - first + 1),
+                 count = 0;
         for (uint32_t bit = first; bit < first + n; bit++)
             count += bit_at(words, bit);
         assert_int_equal(teai_bits_count(words, first, n), count);
@@ -88,7 +95,8 @@ static void erosion_marks_where_runs_begin(void **state)
         for (uint32_t n = 1; n <= 64; n++) {
             uint64_t eroded = teai_bits_erode(bits, n);
             for (uint32_t first = 0; first < 64; first++)
-                assert_int_equal(bit_at(&eroded, first), first + n <= 64 && slow_first_run(bits >> first, n) == 0);
+                assert_int_equal(bit_at(&eroded, first),
+                                 first + n <= 64 && slow_first_run(bits >> first, n) == 0);
         }
     }
 }
@@ -140,7 +148,8 @@ static void search_in_a_chunk_finds_the_lowest_run(void **state)
         random_words(&r, words, TEAI_CHUNK_WORDS);
         for (uint32_t n = 1; n <= TEAI_CHUNK_PAGES; n += 1 + n / 16) {
             uint32_t from = round % 2 == 0 ? 0 : test_random_below(&r, TEAI_CHUNK_PAGES);
-            assert_int_equal(teai_chunk_find_clear(words, from, n), slow_find_clear(words, from, n));
+            assert_int_equal(teai_chunk_find_clear(words, from, n),
+                             slow_find_clear(words, from, n));
         }
     }
 }

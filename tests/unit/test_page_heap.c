@@ -80,14 +80,27 @@ struct placement {
 
 static const struct placement placements[] = {
     {"all free 1", CHUNK, {{0}}, {{1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}}},
-    {"lowest free of many chunks", 3 * CHUNK, {{0, 3 * CHUNK - 1}}, {{1, 3 * CHUNK - 1}, {1, TEAI_NO_PAGE}}},
+    {"lowest free of many chunks",
+     3 * CHUNK,
+     {{0, 3 * CHUNK - 1}},
+     {{1, 3 * CHUNK - 1}, {1, TEAI_NO_PAGE}}},
     {"past a full chunk", 2 * CHUNK, {{0, CHUNK}}, {{1, CHUNK}, {1, CHUNK + 1}}},
     {"all free 2", CHUNK, {{0}}, {{2, 0}, {2, 2}, {2, 4}, {2, 6}, {2, 8}}},
-    {"straddle 2", 2 * CHUNK, {{0, CHUNK - 1}, {CHUNK + 1, CHUNK - 1}}, {{2, CHUNK - 1}, {1, TEAI_NO_PAGE}}},
+    {"straddle 2",
+     2 * CHUNK,
+     {{0, CHUNK - 1}, {CHUNK + 1, CHUNK - 1}},
+     {{2, CHUNK - 1}, {1, TEAI_NO_PAGE}}},
     {"all free 5", CHUNK, {{0}}, {{5, 0}, {5, 5}, {5, 10}, {5, 15}, {5, 20}}},
     {"all free 64", CHUNK, {{0}}, {{64, 0}, {64, 64}, {64, 128}}},
     {"all free 65", CHUNK, {{0}}, {{65, 0}, {65, 65}, {65, 130}}},
-    {"all but 3 of a chunk", CHUNK, {{0}}, {{CHUNK - 3, 0}, {CHUNK - 3, TEAI_NO_PAGE}, {1, CHUNK - 3}, {2, CHUNK - 2}, {1, TEAI_NO_PAGE}}},
+    {"all but 3 of a chunk",
+     CHUNK,
+     {{0}},
+     {{CHUNK - 3, 0},
+      {CHUNK - 3, TEAI_NO_PAGE},
+      {1, CHUNK - 3},
+      {2, CHUNK - 2},
+      {1, TEAI_NO_PAGE}}},
     {"all of a chunk", CHUNK, {{0}}, {{CHUNK, 0}, {CHUNK, TEAI_NO_PAGE}, {1, TEAI_NO_PAGE}}},
     {"straddle a chunk's worth",
      2 * CHUNK,
@@ -97,7 +110,10 @@ static const struct placement placements[] = {
      2 * CHUNK,
      {{0, CHUNK / 2}},
      {{CHUNK + 1, CHUNK / 2}, {CHUNK, TEAI_NO_PAGE}, {1, 3 * CHUNK / 2 + 1}}},
-    {"two chunks", 2 * CHUNK, {{0}}, {{2 * CHUNK, 0}, {2 * CHUNK, TEAI_NO_PAGE}, {1, TEAI_NO_PAGE}}},
+    {"two chunks",
+     2 * CHUNK,
+     {{0}},
+     {{2 * CHUNK, 0}, {2 * CHUNK, TEAI_NO_PAGE}, {1, TEAI_NO_PAGE}}},
     {"two chunks' worth over three",
      3 * CHUNK,
      {{0, CHUNK / 2}, {5 * CHUNK / 2, CHUNK / 2}},
@@ -105,7 +121,10 @@ static const struct placement placements[] = {
     {"5/4 of a chunk",
      3 * CHUNK,
      {{0, CHUNK}, {CHUNK, 3 * CHUNK / 4}, {5 * CHUNK / 2, CHUNK / 4}},
-     {{5 * CHUNK / 4, TEAI_NO_PAGE}, {3 * CHUNK / 4, 7 * CHUNK / 4}, {CHUNK / 4, 11 * CHUNK / 4}, {1, TEAI_NO_PAGE}}},
+     {{5 * CHUNK / 4, TEAI_NO_PAGE},
+      {3 * CHUNK / 4, 7 * CHUNK / 4},
+      {CHUNK / 4, 11 * CHUNK / 4},
+      {1, TEAI_NO_PAGE}}},
     {"seven chunks and 5",
      8 * CHUNK,
      {{0}},
@@ -118,7 +137,10 @@ static const struct placement placements[] = {
      30 * CHUNK,
      {{0, 8 * CHUNK - 1}, {16 * CHUNK + 1, CHUNK}},
      {{8 * CHUNK + 3, 17 * CHUNK + 1}, {8 * CHUNK + 2, 8 * CHUNK - 1}}},
-    {"the first of two fits, though the second is tighter", CHUNK, {{0, 1}, {11, 1}, {14, 1}}, {{2, 1}, {2, 3}}},
+    {"the first of two fits, though the second is tighter",
+     CHUNK,
+     {{0, 1}, {11, 1}, {14, 1}},
+     {{2, 1}, {2, 3}}},
     {"holes that are too small are passed over, then used",
      CHUNK,
      {{2, 1}, {6, 1}},
@@ -211,7 +233,8 @@ static void assert_free_ranges(struct page_fixture *f, const struct range *free_
     bool zeroed;
     for (; free_ranges->npages > 0; free_ranges++)
         for (uint32_t i = 0; i < free_ranges->npages; i++)
-            assert_int_equal(teai_page_heap_alloc_no_grow(f->ph, 1, &zeroed), free_ranges->first + i);
+            assert_int_equal(teai_page_heap_alloc_no_grow(f->ph, 1, &zeroed),
+                             free_ranges->first + i);
     assert_int_equal(teai_page_heap_alloc_no_grow(f->ph, 1, &zeroed), TEAI_NO_PAGE);
 }
 
@@ -222,7 +245,9 @@ static const struct {
     struct range free_after[MAX_ROWS];
 } frees[] = {
     {CHUNK, {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}}, {{0, 5}}},
-    {3 * CHUNK, {{CHUNK / 2, 1}, {CHUNK, 1}, {3 * CHUNK - 1, 1}}, {{CHUNK / 2, 1}, {CHUNK, 1}, {3 * CHUNK - 1, 1}}},
+    {3 * CHUNK,
+     {{CHUNK / 2, 1}, {CHUNK, 1}, {3 * CHUNK - 1, 1}},
+     {{CHUNK / 2, 1}, {CHUNK, 1}, {3 * CHUNK - 1, 1}}},
     {CHUNK, {{0, 2}, {2, 2}, {4, 2}, {6, 2}, {8, 2}}, {{0, 10}}},
     {2 * CHUNK, {{CHUNK - 1, 2}}, {{CHUNK - 1, 2}}},
     {CHUNK, {{20, 5}, {15, 5}, {10, 5}, {0, 5}, {5, 5}}, {{0, 25}}},
@@ -233,7 +258,9 @@ static const struct {
     {2 * CHUNK, {{CHUNK / 2, CHUNK + 1}}, {{CHUNK / 2, CHUNK + 1}}},
     {3 * CHUNK, {{CHUNK / 2, 2 * CHUNK}}, {{CHUNK / 2, 2 * CHUNK}}},
     {8 * CHUNK, {{0, 7 * CHUNK + 5}}, {{0, 7 * CHUNK + 5}}},
-    {8 * CHUNK, {{511, 2}, {64, 64}, {7 * CHUNK, CHUNK}, {63, 1}}, {{63, 65}, {511, 2}, {7 * CHUNK, CHUNK}}},
+    {8 * CHUNK,
+     {{511, 2}, {64, 64}, {7 * CHUNK, CHUNK}, {63, 1}},
+     {{63, 65}, {511, 2}, {7 * CHUNK, CHUNK}}},
 };
 
 static void exactly_what_is_freed_is_free(void **state)
@@ -409,7 +436,8 @@ static void pages_are_zeroed_until_they_are_lent(void **state)
     assert_true(zeroed);
     assert_int_equal(nfresh, 4);
     teai_page_heap_free(f.ph, 0, 4);
-    assert_int_equal(teai_page_heap_alloc(f.ph, 6, &zeroed, &nfresh), 0); /* four used pages, two fresh ones */
+    /* Four used pages, two fresh ones. */
+    assert_int_equal(teai_page_heap_alloc(f.ph, 6, &zeroed, &nfresh), 0);
     assert_false(zeroed);
     assert_int_equal(nfresh, 2);
     page_fixture_close(&f);
@@ -502,7 +530,8 @@ static void refused_pages_stay_dirty_and_are_passed_over(void **state)
     teai_page_heap_free(f.ph, 0, CHUNK);
     if (syscall(SYS_mlock, page_fixture_word(&f, 100), TEAI_PAGE_BYTES) != 0)
         skip();
-    /* The block of 64 pages that holds page 100 is free in one run, which the kernel refuses as a whole. */
+    /* The block of 64 pages that holds page 100 is free in one run, which the kernel refuses as a
+     * whole. */
     assert_int_equal(teai_page_heap_release(f.ph, UINT32_MAX), CHUNK - 64);
     assert_int_equal(teai_page_heap_counts(f.ph).free_ready, 64);
     assert_int_equal(teai_page_heap_alloc(f.ph, 65, &zeroed, NULL), 0);
@@ -530,7 +559,7 @@ static void large_os_pages_are_released_whole(void **state)
 
 /* --- the page cache --- */
 
-/* A cache with these free pages gives, to requests of this size, pages at these bits, and then none. */
+/* A cache with these free pages gives, to requests of this size, pages at these bits, then none. */
 static const struct {
     uint64_t free_bits;
     uint32_t npages;
@@ -559,8 +588,10 @@ static void cache_lends_its_lowest_fit(void **state)
         struct teai_page_cache cache = {.base_page = 128, .free_bits = cache_cases[i].free_bits};
         bool zeroed;
         for (const int32_t *bit = cache_cases[i].bits; *bit >= 0; bit++)
-            assert_int_equal(teai_page_cache_alloc(f.ph, &cache, cache_cases[i].npages, &zeroed), 128 + *bit);
-        assert_int_equal(teai_page_cache_alloc(f.ph, &cache, cache_cases[i].npages, &zeroed), TEAI_NO_PAGE);
+            assert_int_equal(teai_page_cache_alloc(f.ph, &cache, cache_cases[i].npages, &zeroed),
+                             128 + *bit);
+        assert_int_equal(teai_page_cache_alloc(f.ph, &cache, cache_cases[i].npages, &zeroed),
+                         TEAI_NO_PAGE);
     }
     page_fixture_close(&f);
 }
@@ -618,7 +649,8 @@ static void what_the_cache_cannot_give_comes_from_the_heap(void **state)
     assert_int_equal(teai_page_cache_alloc(f.ph, &cache, 1, &zeroed), 17);
     for (uint32_t page = 18; page < 50; page += 16)
         assert_int_equal(teai_page_cache_alloc(f.ph, &cache, 16, &zeroed), page);
-    assert_int_equal(teai_page_cache_alloc(f.ph, &cache, 15, &zeroed), 64); /* 14 are left in the block */
+    /* 14 are left in the block. */
+    assert_int_equal(teai_page_cache_alloc(f.ph, &cache, 15, &zeroed), 64);
     assert_int_equal(teai_page_cache_alloc(f.ph, &cache, 14, &zeroed), 50);
     assert_int_equal(cache.free_bits, 0);
     teai_page_cache_flush(f.ph, &cache);

@@ -1,4 +1,4 @@
-/* tests/unit/test_platform.c -- the platform keeps what platform.h promises on this kernel and CPU. */
+/* tests/unit/test_platform.c -- the platform keeps what platform.h promises. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,8 @@ static void reserving_too_much_gives_null_and_keeps_errno(void **state)
     (void)state;
     errno = ERRNO_CANARY;
     assert_null(teai_platform_reserve((size_t)1 << 62, 1));
-    assert_null(teai_platform_reserve(SIZE_MAX - teai_platform_os_page_bytes() + 1, (size_t)1 << 21));
+    assert_null(
+        teai_platform_reserve(SIZE_MAX - teai_platform_os_page_bytes() + 1, (size_t)1 << 21));
     assert_int_equal(errno, ERRNO_CANARY);
 }
 
@@ -222,7 +223,7 @@ static void *lock_race_run(void *argument)
             teai_lock_acquire(&race->lock);
         race->counter++;
         if (i % 64 == 0)
-            teai_platform_yield(); /* lets others pile up, so that sleeping and waking is tested too */
+            teai_platform_yield(); /* lets others pile up, to sleep and be woken */
         teai_lock_release(&race->lock);
     }
     return NULL;
@@ -256,7 +257,8 @@ static void try_fails_while_the_lock_is_held(void **state)
 static void locks_may_be_taken_in_rank_order(void **state)
 {
     (void)state;
-    struct teai_lock world = TEAI_LOCK_INIT(TEAI_RANK_WORLD), pages = TEAI_LOCK_INIT(TEAI_RANK_PAGE_HEAP);
+    struct teai_lock world = TEAI_LOCK_INIT(TEAI_RANK_WORLD),
+                     pages = TEAI_LOCK_INIT(TEAI_RANK_PAGE_HEAP);
     teai_lock_acquire(&world);
     teai_lock_acquire(&pages);
     teai_lock_release(&world);
@@ -294,7 +296,8 @@ static int signal_of(void (*fn)(void), char *message, size_t message_bytes)
 
 static void take_locks_in_wrong_order(void)
 {
-    struct teai_lock world = TEAI_LOCK_INIT(TEAI_RANK_WORLD), pages = TEAI_LOCK_INIT(TEAI_RANK_PAGE_HEAP);
+    struct teai_lock world = TEAI_LOCK_INIT(TEAI_RANK_WORLD),
+                     pages = TEAI_LOCK_INIT(TEAI_RANK_PAGE_HEAP);
     teai_lock_acquire(&pages);
     teai_lock_acquire(&world);
 }
@@ -326,7 +329,8 @@ static void misuse_of_locks_aborts_debug_builds(void **state)
     char message[600];
     const int debug_abort = TEAI_DEBUG ? SIGABRT : 0;
     assert_int_equal(signal_of(take_locks_in_wrong_order, message, sizeof message), debug_abort);
-    assert_int_equal(signal_of(assert_lock_of_another_thread_held, message, sizeof message), debug_abort);
+    assert_int_equal(signal_of(assert_lock_of_another_thread_held, message, sizeof message),
+                     debug_abort);
 }
 
 static void asserting_a_free_lock_held_aborts(void **state)
@@ -452,32 +456,37 @@ static void stack_limit_of_the_main_thread_is_above_the_environment(void **state
 
 typedef void (*spill_fn)(void (*fn)(uintptr_t, void *), void *argument);
 /* Calls spill(fn, argument) while one callee-saved register, and nothing else, holds ~*hidden. */
-typedef void (*with_value_fn)(const uintptr_t *hidden, spill_fn spill, void (*fn)(uintptr_t, void *), void *argument);
+typedef void (*with_value_fn)(const uintptr_t *hidden, spill_fn spill,
+                              void (*fn)(uintptr_t, void *), void *argument);
 
+/* clang-format off: assembly, an instruction or two a line. */
 #if TEAI_X86_64
-#define CALL_WITH_VALUE_IN(reg)                                                                                  \
-    void call_with_##reg(const uintptr_t *, spill_fn, void (*)(uintptr_t, void *), void *);                      \
-    __asm__(".text\n.globl call_with_" #reg "\ncall_with_" #reg ":\n\t"                                          \
-            "push %" #reg "\n\tmov (%rdi), %" #reg "\n\tnot %" #reg "\n\t"                                       \
-            "mov %rsi, %rax\n\tmov %rdx, %rdi\n\tmov %rcx, %rsi\n\tcall *%rax\n\t"                               \
+#define CALL_WITH_VALUE_IN(reg)                                                                    \
+    void call_with_##reg(const uintptr_t *, spill_fn, void (*)(uintptr_t, void *), void *);        \
+    __asm__(".text\n.globl call_with_" #reg "\ncall_with_" #reg ":\n\t"                            \
+            "push %" #reg "\n\t"                                                                   \
+            "mov (%rdi), %" #reg "\n\tnot %" #reg "\n\t"                                           \
+            "mov %rsi, %rax\n\tmov %rdx, %rdi\n\tmov %rcx, %rsi\n\tcall *%rax\n\t"                 \
             "pop %" #reg "\n\tret\n");
 #define EACH_SAVED_REGISTER(X) X(rbx) X(rbp) X(r12) X(r13) X(r14) X(r15)
 #elif TEAI_AARCH64
-#define CALL_WITH_VALUE_IN(reg)                                                                                  \
-    void call_with_##reg(const uintptr_t *, spill_fn, void (*)(uintptr_t, void *), void *);                      \
-    __asm__(".text\n.globl call_with_" #reg "\ncall_with_" #reg ":\n\t"                                          \
-            "stp x29, x30, [sp, #-32]!\n\tstr " #reg ", [sp, #16]\n\t"                                           \
-            "ldr x9, [x0]\n\tmvn x9, x9\n\tfmov d0, x9\n\tstr d0, [sp, #24]\n\tldr " #reg ", [sp, #24]\n\t"      \
-            "str xzr, [sp, #24]\n\tmov x9, #0\n\tfmov d0, xzr\n\t"                                               \
-            "mov x4, x1\n\tmov x0, x2\n\tmov x1, x3\n\tblr x4\n\t"                                               \
+#define CALL_WITH_VALUE_IN(reg)                                                                    \
+    void call_with_##reg(const uintptr_t *, spill_fn, void (*)(uintptr_t, void *), void *);        \
+    __asm__(".text\n.globl call_with_" #reg "\ncall_with_" #reg ":\n\t"                            \
+            "stp x29, x30, [sp, #-32]!\n\tstr " #reg ", [sp, #16]\n\t"                             \
+            "ldr x9, [x0]\n\tmvn x9, x9\n\tstr x9, [sp, #24]\n\tldr " #reg ", [sp, #24]\n\t"       \
+            "mov x9, #0\n\tstr x9, [sp, #24]\n\t"                                                  \
+            "mov x4, x1\n\tmov x0, x2\n\tmov x1, x3\n\tblr x4\n\t"                                 \
             "ldr " #reg ", [sp, #16]\n\tldp x29, x30, [sp], #32\n\tret\n");
-#define EACH_SAVED_REGISTER(X)                                                                                   \
-    X(x19) X(x20) X(x21) X(x22) X(x23) X(x24) X(x25) X(x26) X(x27) X(x28) X(x29)                                 \
-    X(d8) X(d9) X(d10) X(d11) X(d12) X(d13) X(d14) X(d15)
+#define EACH_SAVED_REGISTER(X)                                                                     \
+    X(x19)                                                                                         \
+    X(x20) X(x21) X(x22) X(x23) X(x24) X(x25) X(x26) X(x27) X(x28) X(x29) X(d8) X(d9) X(d10)       \
+        X(d11) X(d12) X(d13) X(d14) X(d15)
 #else
 #define CALL_WITH_VALUE_IN(reg)
 #define EACH_SAVED_REGISTER(X)
 #endif
+/* clang-format on */
 
 EACH_SAVED_REGISTER(CALL_WITH_VALUE_IN)
 
@@ -487,7 +496,8 @@ struct saved_register {
 };
 
 #define REGISTER_ROW(reg) {#reg, call_with_##reg},
-static const struct saved_register saved_registers[] = {EACH_SAVED_REGISTER(REGISTER_ROW) {NULL, NULL}};
+static const struct saved_register saved_registers[] = {
+    EACH_SAVED_REGISTER(REGISTER_ROW){NULL, NULL}};
 
 struct register_search {
     uintptr_t hidden;
@@ -498,8 +508,10 @@ struct register_search {
 static TEAI_NO_SANITIZE void search_stack(uintptr_t sp_addr, void *argument)
 {
     struct register_search *search = argument;
-    const volatile uintptr_t *hidden = &search->hidden; /* so that the bare value is never kept anywhere */
-    for (const uintptr_t *word = (const uintptr_t *)sp_addr; (uintptr_t)word < search->limit_addr; word++)
+    /* volatile: so that the compiler does not keep the bare value anywhere. */
+    const volatile uintptr_t *hidden = &search->hidden;
+    for (const uintptr_t *word = (const uintptr_t *)sp_addr; (uintptr_t)word < search->limit_addr;
+         word++)
         if (~*word == *hidden)
             search->found = true;
 }
@@ -513,7 +525,8 @@ static void every_saved_register_is_found_on_the_stack(void **state)
     for (const struct saved_register *r = saved_registers; r->name != NULL; r++) {
         search.hidden++;
         teai_platform_with_registers(search_stack, &search);
-        assert_false(search.found); /* else the value lay around already and the test means nothing */
+        assert_false(
+            search.found); /* else the value lay around already and the test means nothing */
         r->call_with_value(&search.hidden, teai_platform_with_registers, search_stack, &search);
         if (!search.found)
             fail_msg("%s was not saved", r->name);
