@@ -201,6 +201,9 @@ static void mark_scan_words(struct teai_marker *m, uintptr_t base, size_t nwords
                             : m->kernel->filter(&m->tables, base, nwords, out);
 }
 
+/* From this many candidates on there is nothing to gain by waiting for more. */
+enum { RESOLVE_ANYWAY = 128 };
+
 enum { SCAN_PIECE_WORDS = TEAI_PAGE_BYTES / TEAI_WORD_BYTES };
 _Static_assert(TEAI_CANDIDATES >= TEAI_CANDIDATES_FLUSH + SCAN_PIECE_WORDS, "a piece fits behind what is not resolved yet");
 
@@ -255,34 +258,78 @@ static void mark_scan_object(struct teai_marker *m, uintptr_t addr)
     mark_scan_range(m, addr, addr + info.slot_bytes, info.is_typed);
 }
 
-/* Consecutive grey slots are scanned as one range of words. */
-static void mark_scan_grey_slots(struct teai_marker *m, uint32_t span, const struct teai_class_info *info,
-                                 const uint64_t *grey, uint32_t nslots)
+/* --- scanning a queued span ---
+ *
+ * While a marker scans a span it holds span_grey at ONE. Objects that become grey in it meanwhile raise it to MANY and queue
+ * nothing: the marker sees that and goes round again while the span is in its cache. (Trees and lists whose nodes were
+ * allocated together are finished in one visit: 4 times faster on a tree of 2 million nodes.) Putting span_grey back to NONE
+ * fails if it was raised, so no object is left behind but by the race that mark.h describes. */
+
+/* Hold the span, and say how many objects in it had become grey: ONE or MANY. */
+static uint8_t mark_hold_span(struct teai_marker *m, _Atomic uint8_t *grey)
 {
-    uintptr_t base = teai_page_addr(&m->tables, span);
-    for (uint32_t first = 0; first < nslots; first += 64) {
-        uint64_t bits = grey[first / 64];
-        while (bits != 0) {
-            uint32_t start = (uint32_t)__builtin_ctzll(bits);
-            uint64_t from_start = ~(bits >> start);
-            uint32_t length = from_start == 0 ? 64 : (uint32_t)__builtin_ctzll(from_start);
-            length = length > 64 - start ? 64 - start : length;
-            bits = start + length == 64 ? 0 : bits & (~UINT64_C(0) << (start + length));
-            mark_scan_words(m, base + (uintptr_t)(first + start) * info->slot_bytes,
-                            (size_t)length * info->slot_bytes / TEAI_WORD_BYTES, info->is_typed);
-        }
-    }
+    if (m->parallel) /* acq_rel: pairs with mark_raise_span_grey(): states stored before a raise are seen */
+        return atomic_exchange_explicit(grey, TEAI_GREY_ONE, memory_order_acq_rel);
+    uint8_t seen = atomic_load_explicit(grey, memory_order_relaxed);
+    atomic_store_explicit(grey, TEAI_GREY_ONE, memory_order_relaxed);
+    return seen;
 }
 
-/* Take a queued span: no longer queued, so whoever greys an object in it from now on queues it again. */
-static uint8_t mark_take_span(struct teai_marker *m, uint32_t span)
+/* Let go of the span. False: something in it became grey since it was last held. */
+static bool mark_release_span(struct teai_marker *m, _Atomic uint8_t *grey)
 {
-    _Atomic uint8_t *grey = &m->tables.span_grey[span];
-    if (m->parallel) /* acq_rel: pairs with mark_queue_span(): states stored before it are seen */
-        return atomic_exchange_explicit(grey, TEAI_GREY_NONE, memory_order_acq_rel);
-    uint8_t seen = atomic_load_explicit(grey, memory_order_relaxed);
+    uint8_t held = TEAI_GREY_ONE;
+    if (m->parallel)
+        return atomic_compare_exchange_strong_explicit(grey, &held, TEAI_GREY_NONE, memory_order_acq_rel,
+                                                       memory_order_acquire);
+    if (atomic_load_explicit(grey, memory_order_relaxed) != TEAI_GREY_ONE)
+        return false;
     atomic_store_explicit(grey, TEAI_GREY_NONE, memory_order_relaxed);
-    return seen;
+    return true;
+}
+
+static void mark_scan_one(struct teai_marker *m, uint32_t span, uint32_t slot, const struct teai_class_info *info)
+{
+    teai_slot_byte *state = teai_span_states(&m->tables, span) + slot;
+    if (teai_slot_load(state) != TEAI_SLOT_GREY)
+        return;
+    teai_slot_store(state, TEAI_SLOT_BLACK);
+    m->nobjects_single++;
+    mark_scan_words(m, teai_page_addr(&m->tables, span) + (uintptr_t)slot * info->slot_bytes,
+                    info->slot_bytes / TEAI_WORD_BYTES, info->is_typed);
+}
+
+/* For the init option: see mark_scan_past_end(). */
+static void mark_scan_many_past_end(struct teai_marker *m, uintptr_t base, const struct teai_class_info *info,
+                                    const uint64_t *grey)
+{
+    for (uint32_t slot = 0; slot < info->nslots; slot++)
+        if ((grey[slot / 64] >> (slot % 64) & 1) != 0)
+            mark_scan_words(m, base + (uintptr_t)slot * info->slot_bytes, info->slot_bytes / TEAI_WORD_BYTES,
+                            info->is_typed);
+}
+
+static void mark_scan_many(struct teai_marker *m, uint32_t span, const struct teai_class_info *info)
+{
+    uint64_t grey[TEAI_SLOTS_A_PAGE / 64];
+    uintptr_t base = teai_page_addr(&m->tables, span);
+    m->nobjects_batch += m->kernel->take_grey(teai_span_states(&m->tables, span), info->nslots, grey);
+    if (TEAI_UNLIKELY(m->past_end))
+        mark_scan_many_past_end(m, base, info, grey);
+    else
+        m->ncandidates += m->kernel->filter_slots(&m->tables, base, info, grey, m->candidates + m->ncandidates);
+}
+
+/* Look up what the span's objects refer to, now if that may lead back into the span. A few candidates that lead elsewhere
+ * wait for more: they are looked up the faster the more there are. */
+static void mark_resolve_span(struct teai_marker *m, uint32_t span, size_t ncandidates_before)
+{
+    uint64_t span_offset = (uint64_t)span << TEAI_PAGE_SHIFT;
+    bool leads_back = m->ncandidates >= RESOLVE_ANYWAY;
+    for (size_t i = ncandidates_before; i < m->ncandidates && !leads_back; i++)
+        leads_back = m->candidates[i] - span_offset < TEAI_PAGE_BYTES;
+    if (leads_back)
+        mark_resolve(m);
 }
 
 enum { PREFETCH_STATE_LINES = 4, PREFETCH_OBJECT_LINES = 16, LINE_BYTES = 64 };
@@ -304,26 +351,22 @@ static void mark_prefetch_ahead(const struct teai_marker *m)
 
 static void mark_scan_span(struct teai_marker *m, teai_span_entry entry)
 {
-    uint32_t span = (uint32_t)(entry >> 16);
-    const struct teai_tables *t = &m->tables;
-    uint8_t span_class = (uint8_t)atomic_load_explicit(&t->page_tag[span], memory_order_relaxed);
+    uint32_t span = (uint32_t)(entry >> 16), slot = entry & 0xffff;
+    _Atomic uint8_t *grey = &m->tables.span_grey[span];
+    uint8_t span_class = (uint8_t)atomic_load_explicit(&m->tables.page_tag[span], memory_order_relaxed);
     const struct teai_class_info info = teai_class_info[span_class];
-    teai_slot_byte *states = teai_span_states(t, span);
     m->nspans++;
     mark_prefetch_ahead(m);
-    if (mark_take_span(m, span) == TEAI_GREY_ONE) {
-        uint32_t slot = entry & 0xffff;
-        if (teai_slot_load(&states[slot]) != TEAI_SLOT_GREY)
-            return;
-        teai_slot_store(&states[slot], TEAI_SLOT_BLACK);
-        m->nobjects_single++;
-        mark_scan_words(m, teai_page_addr(t, span) + (uintptr_t)slot * info.slot_bytes,
-                        info.slot_bytes / TEAI_WORD_BYTES, info.is_typed);
-        return;
-    }
-    uint64_t grey[TEAI_SLOTS_A_PAGE / 64];
-    m->nobjects_batch += m->kernel->take_grey(states, info.nslots, grey);
-    mark_scan_grey_slots(m, span, &info, grey, info.nslots);
+    do {
+        uint8_t found = mark_hold_span(m, grey);
+        mark_make_room(m);
+        size_t before = m->ncandidates;
+        if (found == TEAI_GREY_ONE)
+            mark_scan_one(m, span, slot, &info);
+        else
+            mark_scan_many(m, span, &info);
+        mark_resolve_span(m, span, before);
+    } while (!mark_release_span(m, grey));
 }
 
 /* The next larger object, our own first, then from the pool. */

@@ -49,12 +49,15 @@ struct teai_root_block {
 
 /* Scans words of objects and looks up the words found; one per kind of CPU, gc/scan_kernel*.c.
  * `filter`: append offsets (word - heap base) of those words in [base, base + nwords) that lie in the heap to `out`;
- * returns how many; `out` has room for nwords + 8. `bits`: NULL or the pointer bitmap byte of base's line (base is then
- * only word-aligned; bit i of byte j: word i of the j-th 64-byte line). `resolve`: shade each candidate. */
+ * returns how many; `out` has room for nwords + 8. `filter_typed`: of those that the pointer bitmap names. `filter_slots`: the
+ * same for the slots of a span whose bits are set in `grey`, each scanned by its kind; `out` has room for a span of one page
+ * or one slot. `resolve`: shade each candidate. */
 struct teai_scan_kernel {
     const char *name;
     size_t (*filter)(const struct teai_tables *t, uintptr_t base_addr, size_t nwords, uint64_t *out);
     size_t (*filter_typed)(const struct teai_tables *t, uintptr_t base_addr, size_t nwords, uint64_t *out);
+    size_t (*filter_slots)(const struct teai_tables *t, uintptr_t span_addr, const struct teai_class_info *info,
+                           const uint64_t *grey, uint64_t *out);
     /* Turn the GREY states among slots [0, nslots) BLACK; bit i%64 of element i/64 of `grey_out`: slot i was grey. */
     unsigned (*take_grey)(teai_slot_byte *states, uint32_t nslots, uint64_t *grey_out);
     void (*resolve)(struct teai_marker *m, const uint64_t *offsets, size_t noffsets);

@@ -9,6 +9,7 @@
  * where the tables have one or two; the tables are padded.
  */
 #include "gc/mark.h"
+#include "gc/slot_runs.h"
 
 #if TEAI_X86_64
 
@@ -25,34 +26,47 @@ AVX512 TEAI_INLINE size_t append_lanes(uint64_t *out, size_t n, __m512i lanes, _
     return n + (unsigned)__builtin_popcount(select);
 }
 
+/* What filtering compares with. */
+struct heap_bounds {
+    __m512i base, limit;
+};
+
+AVX512 TEAI_INLINE struct heap_bounds heap_bounds_of(const struct teai_tables *t)
+{
+    return (struct heap_bounds){ _mm512_set1_epi64((long long)t->heap_base_addr),
+                                 _mm512_set1_epi64((long long)t->heap_limit_bytes) };
+}
+
+/* Of the words selected in a line (or any eight words) those that lie in the heap. */
+AVX512 TEAI_INLINE size_t filter_words(const struct heap_bounds *heap, const uint64_t *words, __mmask8 select,
+                                       uint64_t *out, size_t n)
+{
+    __m512i offsets = _mm512_sub_epi64(_mm512_maskz_loadu_epi64(select, words), heap->base);
+    return append_lanes(out, n, offsets, _mm512_mask_cmplt_epu64_mask(select, offsets, heap->limit));
+}
+
+AVX512 TEAI_INLINE size_t filter_range(const struct heap_bounds *heap, const uint64_t *words, size_t nwords,
+                                       uint64_t *out, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= nwords; i += LANES)
+        n = filter_words(heap, words + i, 0xff, out, n);
+    return i < nwords ? filter_words(heap, words + i, (__mmask8)((1u << (nwords - i)) - 1), out, n) : n;
+}
+
 AVX512 TEAI_NO_SANITIZE static size_t avx512_filter(const struct teai_tables *t, uintptr_t base_addr, size_t nwords,
                                                     uint64_t *out)
 {
-    const __m512i heap_base = _mm512_set1_epi64((long long)t->heap_base_addr);
-    const __m512i limit = _mm512_set1_epi64((long long)t->heap_limit_bytes);
-    const uint64_t *words = (const uint64_t *)base_addr;
-    size_t n = 0, i = 0;
-    for (; i + LANES <= nwords; i += LANES) {
-        __m512i offsets = _mm512_sub_epi64(_mm512_loadu_si512(words + i), heap_base);
-        n = append_lanes(out, n, offsets, _mm512_cmplt_epu64_mask(offsets, limit));
-    }
-    if (i < nwords) {
-        __mmask8 rest = (__mmask8)((1u << (nwords - i)) - 1);
-        __m512i offsets = _mm512_sub_epi64(_mm512_maskz_loadu_epi64(rest, words + i), heap_base);
-        n = append_lanes(out, n, offsets, _mm512_mask_cmplt_epu64_mask(rest, offsets, limit));
-    }
-    return n;
+    const struct heap_bounds heap = heap_bounds_of(t);
+    return filter_range(&heap, (const uint64_t *)base_addr, nwords, out, 0);
 }
 
 /* Line by line: a byte of the bitmap describes the eight words of a 64-byte line. */
-AVX512 TEAI_NO_SANITIZE static size_t avx512_filter_typed(const struct teai_tables *t, uintptr_t base_addr,
-                                                          size_t nwords, uint64_t *out)
+AVX512 TEAI_INLINE size_t filter_typed_range(const struct teai_tables *t, const struct heap_bounds *heap,
+                                             uintptr_t base_addr, size_t nwords, uint64_t *out, size_t n)
 {
-    const __m512i heap_base = _mm512_set1_epi64((long long)t->heap_base_addr);
-    const __m512i limit = _mm512_set1_epi64((long long)t->heap_limit_bytes);
     uint64_t first_word = (base_addr - t->heap_base_addr) / TEAI_WORD_BYTES;
     uint64_t last_word = first_word + nwords;
-    size_t n = 0;
     for (uint64_t line = first_word / LINE_WORDS; line * LINE_WORDS < last_word; line++) {
         uint64_t line_first = line * LINE_WORDS;
         unsigned select = t->pointer_bits[line];
@@ -60,13 +74,76 @@ AVX512 TEAI_NO_SANITIZE static size_t avx512_filter_typed(const struct teai_tabl
             select &= 0xffu << (first_word - line_first);
         if (line_first + LINE_WORDS > last_word)
             select &= 0xffu >> (line_first + LINE_WORDS - last_word);
-        if (select == 0)
-            continue;
-        const uint64_t *words = (const uint64_t *)(t->heap_base_addr + line_first * TEAI_WORD_BYTES);
-        __m512i offsets = _mm512_sub_epi64(_mm512_maskz_loadu_epi64((__mmask8)select, words), heap_base);
-        n = append_lanes(out, n, offsets, _mm512_mask_cmplt_epu64_mask((__mmask8)select, offsets, limit));
+        if (select != 0)
+            n = filter_words(heap, (const uint64_t *)t->heap_base_addr + line_first, (__mmask8)select, out, n);
     }
     return n;
+}
+
+AVX512 TEAI_NO_SANITIZE static size_t avx512_filter_typed(const struct teai_tables *t, uintptr_t base_addr,
+                                                          size_t nwords, uint64_t *out)
+{
+    const struct heap_bounds heap = heap_bounds_of(t);
+    return filter_typed_range(t, &heap, base_addr, nwords, out, 0);
+}
+
+/* --- grey slots --- */
+
+/* Slots of 16 and 32 bytes, four and two to a line: bits of the slots of a line -> its words. */
+static const uint8_t words_of_4_slots[16] = {
+    0x00, 0x03, 0x0c, 0x0f, 0x30, 0x33, 0x3c, 0x3f, 0xc0, 0xc3, 0xcc, 0xcf, 0xf0, 0xf3, 0xfc, 0xff,
+};
+static const uint8_t words_of_2_slots[4] = { 0x00, 0x0f, 0xf0, 0xff };
+
+/* Line by line, so that every load is aligned and neighbours share one. */
+AVX512 TEAI_INLINE size_t filter_lines(const struct heap_bounds *heap, const uint64_t *words, unsigned slots_a_line,
+                                       const uint8_t *words_of_slots, const uint64_t *grey, uint32_t nslots,
+                                       uint64_t *out)
+{
+    size_t n = 0;
+    const uint64_t line_bits = (UINT64_C(1) << slots_a_line) - 1;
+    for (uint32_t first = 0; first < nslots; first += 64) {
+        uint64_t bits = grey[first / 64];
+        while (bits != 0) {
+            unsigned line = (unsigned)__builtin_ctzll(bits) / slots_a_line;
+            unsigned shift = line * slots_a_line;
+            __mmask8 select = words_of_slots[bits >> shift & line_bits];
+            bits &= ~(line_bits << shift);
+            n = filter_words(heap, words + (first / slots_a_line + line) * LINE_WORDS, select, out, n);
+        }
+    }
+    return n;
+}
+
+/* Slots of other sizes: range by range. */
+AVX512 TEAI_INLINE size_t filter_runs(const struct teai_tables *t, const struct heap_bounds *heap, uintptr_t span_addr,
+                                      const struct teai_class_info *info, const uint64_t *grey, uint64_t *out)
+{
+    size_t n = 0;
+    for (uint32_t first = 0; first < info->nslots; first += 64) {
+        uint64_t bits = grey[first / 64];
+        while (bits != 0) {
+            struct teai_slot_run run = teai_slot_run_take(&bits);
+            uintptr_t base = span_addr + (uintptr_t)(first + run.start) * info->slot_bytes;
+            size_t nwords = (size_t)run.length * info->slot_bytes / TEAI_WORD_BYTES;
+            n = info->is_typed ? filter_typed_range(t, heap, base, nwords, out, n)
+                               : filter_range(heap, (const uint64_t *)base, nwords, out, n);
+        }
+    }
+    return n;
+}
+
+AVX512 TEAI_NO_SANITIZE static size_t avx512_filter_slots(const struct teai_tables *t, uintptr_t span_addr,
+                                                          const struct teai_class_info *info, const uint64_t *grey,
+                                                          uint64_t *out)
+{
+    const struct heap_bounds heap = heap_bounds_of(t);
+    const uint64_t *words = (const uint64_t *)span_addr;
+    if (info->slot_bytes == 16 && !info->is_typed)
+        return filter_lines(&heap, words, 4, words_of_4_slots, grey, info->nslots, out);
+    if (info->slot_bytes == 32 && !info->is_typed)
+        return filter_lines(&heap, words, 2, words_of_2_slots, grey, info->nslots, out);
+    return filter_runs(t, &heap, span_addr, info, grey, out);
 }
 
 /* Masked byte stores leave the neighbours alone, which may be becoming grey. */
@@ -168,12 +245,12 @@ AVX512 static void avx512_resolve(struct teai_marker *m, const uint64_t *offsets
 }
 
 const struct teai_scan_kernel teai_scan_kernel_avx512 = {
-    "avx512", avx512_filter, avx512_filter_typed, avx512_take_grey, avx512_resolve, avx512_any_grey,
+    "avx512", avx512_filter, avx512_filter_typed, avx512_filter_slots, avx512_take_grey, avx512_resolve, avx512_any_grey,
 };
 
 #else
 
 /* Other machines never choose it. */
-const struct teai_scan_kernel teai_scan_kernel_avx512 = { "none", NULL, NULL, NULL, NULL, NULL };
+const struct teai_scan_kernel teai_scan_kernel_avx512 = { "none", NULL, NULL, NULL, NULL, NULL, NULL };
 
 #endif

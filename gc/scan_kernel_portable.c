@@ -5,6 +5,7 @@
  * branches cost 2-3 times the work itself (measured).
  */
 #include "gc/mark.h"
+#include "gc/slot_runs.h"
 
 typedef uint64_t __attribute__((may_alias)) aliased_word;
 #define STATE_LOW_BITS UINT64_C(0x0101010101010101)
@@ -33,6 +34,23 @@ TEAI_NO_SANITIZE static size_t portable_filter_typed(const struct teai_tables *t
         uint64_t offset = teai_word_load(&words[i]) - t->heap_base_addr;
         out[n] = offset;
         n += offset < t->heap_limit_bytes && (t->pointer_bits[word / 8] >> (word % 8) & 1) != 0;
+    }
+    return n;
+}
+
+static size_t portable_filter_slots(const struct teai_tables *t, uintptr_t span_addr, const struct teai_class_info *info,
+                                    const uint64_t *grey, uint64_t *out)
+{
+    size_t n = 0;
+    for (uint32_t first = 0; first < info->nslots; first += 64) {
+        uint64_t bits = grey[first / 64];
+        while (bits != 0) {
+            struct teai_slot_run run = teai_slot_run_take(&bits);
+            uintptr_t base = span_addr + (uintptr_t)(first + run.start) * info->slot_bytes;
+            size_t nwords = (size_t)run.length * info->slot_bytes / TEAI_WORD_BYTES;
+            n += info->is_typed ? portable_filter_typed(t, base, nwords, out + n)
+                                : portable_filter(t, base, nwords, out + n);
+        }
     }
     return n;
 }
@@ -79,5 +97,5 @@ static bool portable_any_grey(const teai_slot_byte *states, size_t nslots)
 }
 
 const struct teai_scan_kernel teai_scan_kernel_portable = {
-    "portable", portable_filter, portable_filter_typed, portable_take_grey, portable_resolve, portable_any_grey,
+    "portable", portable_filter, portable_filter_typed, portable_filter_slots, portable_take_grey, portable_resolve, portable_any_grey,
 };
