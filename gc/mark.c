@@ -92,7 +92,7 @@ static void mark_push_large(struct teai_marker *m, uint32_t span)
     size_t last = bytes == 0 ? 0 : (bytes - 1) / TEAI_OBLET_BYTES;
     for (size_t i = last + 1; i-- > 0;)
         if (!teai_work_push(&m->heap->mark.pool, &m->objects, base + i * TEAI_OBLET_BYTES)) {
-            /* Left grey: the repair sweep pushes all of it again. */
+            /* Left grey: the repair sweep scans all of it. */
             mark_overflow(m);
             return;
         }
@@ -396,29 +396,33 @@ void teai_mark_drain(struct teai_marker *m)
 
 /* --- repair --- */
 
-/* Put every grey object of a small span back on a work list. */
+/* Grey objects are scanned here and now, not listed: so every round gets on, even when no list has room for anything. */
 static bool mark_repair_small(struct teai_marker *m, uint32_t span, const struct teai_class_info *info)
 {
     teai_slot_byte *states = teai_span_states(&m->tables, span);
     if (info->is_leaf || !m->kernel->any_grey(states, info->nslots))
         return false;
     if (info->is_span_scanned && !m->by_object) {
-        /* Whatever span_grey says: at the round's start no span was queued, and a second entry does no harm. */
-        atomic_store_explicit(&m->tables.span_grey[span], TEAI_GREY_MANY, memory_order_relaxed);
-        mark_put_span(m, span, 0);
+        mark_make_room(m);
+        mark_scan_many(m, span, info);
         return true;
     }
     for (uint32_t slot = 0; slot < info->nslots; slot++)
         if (teai_slot_load(&states[slot]) == TEAI_SLOT_GREY)
-            mark_push_object(m, teai_page_addr(&m->tables, span) + (uintptr_t)slot * info->slot_bytes);
+            mark_scan_object(m, teai_page_addr(&m->tables, span) + (uintptr_t)slot * info->slot_bytes);
     return true;
 }
 
 static bool mark_repair_large(struct teai_marker *m, uint32_t span)
 {
-    if (teai_slot_load(teai_span_states(&m->tables, span)) != TEAI_SLOT_GREY)
+    teai_slot_byte *state = teai_span_states(&m->tables, span);
+    if (teai_slot_load(state) != TEAI_SLOT_GREY)
         return false;
-    mark_push_large(m, span);
+    teai_slot_store(state, TEAI_SLOT_BLACK);
+    uintptr_t base = teai_page_addr(&m->tables, span);
+    size_t bytes = large_scan_bytes(&m->tables.spans[span]);
+    for (size_t at = 0; at < bytes; at += TEAI_OBLET_BYTES)
+        mark_scan_oblet(m, span, base + at);
     return true;
 }
 

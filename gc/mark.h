@@ -133,7 +133,7 @@ void teai_mark_after_fork(struct tea_heap *h);
 /* Steps, for mark_workers.c and the kernels. */
 void teai_mark_drain(struct teai_marker *m);
 void teai_mark_root_block(struct teai_marker *m, struct teai_root_block block);
-/* Find grey objects among the spans that start in pages [from, to) and list them for scanning; spans that had some. */
+/* Find grey objects among the spans that start in pages [from, to) and scan them; returns the spans that had some. */
 uint32_t teai_mark_repair_pages(struct teai_marker *m, uint32_t from, uint32_t to);
 /* Shade the object at heap offset `offset`, the portable way. */
 void teai_mark_offset(struct teai_marker *m, uint64_t offset);
