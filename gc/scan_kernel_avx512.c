@@ -154,7 +154,8 @@ AVX512 static unsigned avx512_take_grey(teai_slot_byte *states, uint32_t nslots,
     for (uint32_t first = 0; first < nslots; first += STATES_A_VECTOR) {
         uint8_t *bytes = (uint8_t *)(states + first);
         __mmask64 grey = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(bytes), grey_state);
-        _mm512_mask_storeu_epi8(bytes, grey, black_state);
+        if (grey != 0) /* a load soon after waits for a masked store, even one that stores nothing */
+            _mm512_mask_storeu_epi8(bytes, grey, black_state);
         grey_out[first / STATES_A_VECTOR] = grey;
         ngrey += (unsigned)__builtin_popcountll(grey);
     }
