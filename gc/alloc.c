@@ -89,10 +89,14 @@ static TEAI_NOINLINE void *small_slow(struct tea_mutator *m, uint8_t span_class,
     return object;
 }
 
-static void *small_pop(struct tea_mutator *m, uint8_t span_class, size_t size_bytes)
+TEAI_INLINE void *small_pop(struct tea_mutator *m, uint8_t span_class, size_t size_bytes)
 {
-    void *object = cache_pop(&m->cache[span_class]);
-    return TEAI_LIKELY(object != NULL) ? object : small_slow(m, span_class, size_bytes);
+    struct teai_cache *c = &m->cache[span_class];
+    uintptr_t addr = c->cursor_addr;
+    if (TEAI_UNLIKELY(addr == c->limit_addr))
+        return small_slow(m, span_class, size_bytes);
+    c->cursor_addr = addr + c->slot_bytes;
+    return (void *)addr;
 }
 
 static void *small_leaf(struct tea_mutator *m, size_t size_bytes, bool zero)
