@@ -187,19 +187,40 @@ static void *large_alloc(struct tea_mutator *m, const struct teai_request *reque
 
 /* --- typed objects --- */
 
-/* The bits of the slot's words: the type's for each element, none behind the last whole one. Only this thread allocates
- * from the span, so no other writes these bytes; a byte may cover words of a neighbour. */
+/* Bits of the words that `mask` selects in a byte of the bitmap. Its other bits may belong to slots of another thread's run
+ * in the same span; often the slot held an object of the same type before, and nothing is to be done. relaxed: markers read
+ * the bits of an object only after it was handed out and its thread stopped. */
+static void pointer_bits_write(uint8_t *byte, uint8_t mask, uint8_t bits)
+{
+    uint8_t seen = __atomic_load_n(byte, __ATOMIC_RELAXED);
+    while ((seen & mask) != bits &&
+           !__atomic_compare_exchange_n(byte, &seen, (uint8_t)((seen & ~mask) | bits), true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+        ;
+}
+
+static bool type_word_is_pointer(const struct tea_type *type, size_t word)
+{
+    return word < type->nwords && (type->pointer_words[word / 64] >> (word % 64) & 1) != 0;
+}
+
+/* The type's bits for each element of the slot, byte by byte. */
 void teai_alloc_set_pointer_bits(struct tea_heap *h, uintptr_t object, size_t slot_bytes, const struct tea_type *type)
 {
-    size_t first = (object - h->tables.heap_base_addr) / TEAI_WORD_BYTES;
-    size_t element_words = type->size_bytes / TEAI_WORD_BYTES;
-    size_t nwords = slot_bytes / TEAI_WORD_BYTES;
-    for (size_t i = 0; i < nwords; i++) {
-        size_t word = i % element_words;
-        bool is_pointer = word < type->nwords && (type->pointer_words[word / 64] >> (word % 64) & 1) != 0;
-        uint8_t *byte = &h->tables.pointer_bits[(first + i) / 8];
-        uint8_t bit = (uint8_t)(1u << ((first + i) % 8));
-        *byte = (uint8_t)(is_pointer ? *byte | bit : *byte & ~bit);
+    size_t word = (object - h->tables.heap_base_addr) / TEAI_WORD_BYTES;
+    size_t limit = word + slot_bytes / TEAI_WORD_BYTES;
+    size_t element_words = type->size_bytes / TEAI_WORD_BYTES, in_element = 0;
+    while (word < limit) {
+        uint8_t *byte = &h->tables.pointer_bits[word / 8];
+        uint8_t mask = 0, bits = 0;
+        do {
+            uint8_t bit = (uint8_t)(1u << (word % 8));
+            mask |= bit;
+            bits |= type_word_is_pointer(type, in_element) ? bit : 0;
+            in_element = in_element + 1 == element_words ? 0 : in_element + 1;
+            word++;
+        } while (word < limit && word % 8 != 0);
+        pointer_bits_write(byte, mask, bits);
     }
 }
 

@@ -207,13 +207,15 @@ static void *resize_move_small_typed(struct resize *r, size_t size_bytes)
     uintptr_t copy = (uintptr_t)teai_alloc(&request);
     if (copy == 0 || size_bytes > TEAI_MAX_SMALL_BYTES)
         return (void *)copy;
-    uint8_t *bits = r->heap->tables.pointer_bits;
+    /* The fresh object's words are all pointers so far; its bits are copied from the old one's. */
+    const uint8_t *bits = r->heap->tables.pointer_bits;
     size_t from = (r->addr - r->heap->tables.heap_base_addr) / TEAI_WORD_BYTES;
     size_t to = (copy - r->heap->tables.heap_base_addr) / TEAI_WORD_BYTES;
     size_t nwords = (r->old_bytes < size_bytes ? r->old_bytes : size_bytes) / TEAI_WORD_BYTES;
     for (size_t i = 0; i < nwords; i++)
-        if (!(bits[(from + i) / 8] >> ((from + i) % 8) & 1))
-            bits[(to + i) / 8] &= (uint8_t)~(1u << ((to + i) % 8));
+        if (!(__atomic_load_n(&bits[(from + i) / 8], __ATOMIC_RELAXED) >> ((from + i) % 8) & 1))
+            __atomic_fetch_and(&r->heap->tables.pointer_bits[(to + i) / 8], (uint8_t)~(1u << ((to + i) % 8)),
+                               __ATOMIC_RELAXED);
     return (void *)copy;
 }
 
