@@ -177,8 +177,10 @@ void teai_cycle_run(struct tea_heap *h, struct tea_mutator *self, enum teai_cycl
     }
     struct cycle c = { .heap = h, .self = self, .record.forced = reason == TEAI_CYCLE_FORCED };
     teai_sweep_finish(h);
-    if (!teai_roots_snapshot(h, self))
-        teai_fatal(__FILE__, __LINE__, "no memory to list the roots");
+    if (!teai_roots_snapshot(h, self)) {
+        teai_world_release(h); /* no memory to list the roots: no cycle is better than a wrong one */
+        return;
+    }
     teai_platform_with_registers(cycle_stopped, &c);
     h->cycle = c.record;
     if (h->settings.gctrace)
