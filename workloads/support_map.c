@@ -1,15 +1,14 @@
 /* workloads/support_map.c -- a hash map from texts to values of one fixed size.
  *
  * Entries stand densely in one array, in the order they were put; beside it an index of 4 bytes a place, open
- * addressing with linear probing, at most 7/8 full. Compared with a table of entries that is at most 7/8 full this
- * has no unused entries but those of the array's growth (doubling while it is small, then by a quarter), and growing the
- * index moves no entry.
+ * addressing with linear probing, at most 7/8 full. Both double when they are full: the array grows in place where
+ * the heap can do that, and growing the index moves no entry.
  *
  * Source. The layout: dict of PyPy and CPython. Hash: FNV-1a.
  */
 #include "support_map.h"
 
-enum { MAP_FIRST_CAPACITY = 8, MAP_FIRST_ROOM = 8, MAP_DOUBLE_TO_ROOM = 1024 };
+enum { MAP_FIRST_CAPACITY = 8, MAP_FIRST_ROOM = 8 };
 
 struct map_entry {
     const char *key;
@@ -73,7 +72,7 @@ static void map_grow_index(struct map *map)
 
 static void map_grow_entries(struct map *map)
 {
-    map->room += map->room < MAP_DOUBLE_TO_ROOM ? map->room : map->room / 4;
+    map->room *= 2;
     map->entries = heap_realloc(map->entries, map->room * map->entry_bytes);
     size_t used = map->count * map->entry_bytes;
     memset(map->entries + used, 0, map->room * map->entry_bytes - used);

@@ -103,6 +103,7 @@ func main() {
 	runtime.GC()
 	after := placeObjects(walk)
 	run := time.Since(begin)
+	workload.Stop()
 
 	walk.Check(len(walk.Objects))
 	printMap("before the collection:", before)
