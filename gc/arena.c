@@ -40,8 +40,8 @@ static void chunk_open(struct tea_arena *arena, struct teai_arena_chunk *chunk)
     atomic_signal_fence(memory_order_seq_cst);
     s->arena_epoch = arena->epoch;
     arena->current = chunk;
-    arena->cursor_addr = (uintptr_t)chunk + sizeof *chunk;
-    arena->limit_addr = (uintptr_t)chunk + chunk->chunk_bytes;
+    arena->cursor_bytes = sizeof *chunk;
+    arena->limit_bytes = chunk->chunk_bytes;
 }
 
 static struct teai_arena_chunk *chunk_new(struct tea_arena *arena, size_t least_bytes)
@@ -70,7 +70,7 @@ static void arena_insert_chunk(struct tea_arena *arena, struct teai_arena_chunk 
 
 static size_t arena_used_in_current(const struct tea_arena *arena)
 {
-    return arena->current == NULL ? 0 : arena->cursor_addr - (uintptr_t)arena->current - sizeof *arena->current;
+    return arena->current == NULL ? 0 : arena->cursor_bytes - sizeof *arena->current;
 }
 
 /* Blocks before the current chunk are complete: remember how far it was written. */
@@ -79,8 +79,8 @@ static void arena_close_current(struct tea_arena *arena)
     struct teai_arena_chunk *chunk = arena->current;
     if (chunk == NULL)
         return;
-    size_t used = arena->cursor_addr - (uintptr_t)chunk;
-    chunk->dirty_bytes = used > chunk->dirty_bytes ? used : chunk->dirty_bytes;
+    if (arena->cursor_bytes > chunk->dirty_bytes)
+        chunk->dirty_bytes = arena->cursor_bytes;
 }
 
 static bool arena_next_chunk(struct tea_arena *arena, size_t least_bytes)
@@ -121,26 +121,24 @@ void *tea_arena_alloc_uninit(struct tea_arena *arena, size_t size_bytes)
         return NULL;
     }
     size_t bytes = teai_round_up(size_bytes != 0 ? size_bytes : 1, ARENA_ALIGN_BYTES);
-    if (arena->limit_addr - arena->cursor_addr < bytes && !arena_next_chunk(arena, bytes))
+    if (arena->limit_bytes - arena->cursor_bytes < bytes && !arena_next_chunk(arena, bytes))
         return NULL;
-    uintptr_t block = arena->cursor_addr;
-    arena->cursor_addr = block + bytes;
+    uint8_t *block = (uint8_t *)arena->current + arena->cursor_bytes;
+    arena->cursor_bytes += bytes;
     /* relaxed: read by the marker while this thread is stopped. */
-    atomic_store_explicit(&chunk_span(arena->current)->scan_bytes, arena->cursor_addr - (uintptr_t)arena->current,
-                          memory_order_relaxed);
-    return (void *)block;
+    atomic_store_explicit(&chunk_span(arena->current)->scan_bytes, arena->cursor_bytes, memory_order_relaxed);
+    return block;
 }
 
 void *tea_arena_alloc(struct tea_arena *arena, size_t size_bytes)
 {
-    void *block = tea_arena_alloc_uninit(arena, size_bytes);
+    uint8_t *block = tea_arena_alloc_uninit(arena, size_bytes);
     if (block == NULL)
         return NULL;
-    uintptr_t dirty_addr = (uintptr_t)arena->current + arena->current->dirty_bytes;
-    if ((uintptr_t)block < dirty_addr) {
-        size_t dirty = dirty_addr - (uintptr_t)block, bytes = arena->cursor_addr - (uintptr_t)block;
-        memset(block, 0, dirty < bytes ? dirty : bytes);
-    }
+    uint8_t *chunk = (uint8_t *)arena->current;
+    size_t from = (size_t)(block - chunk), dirty = arena->current->dirty_bytes;
+    if (from < dirty)
+        memset(block, 0, (dirty < arena->cursor_bytes ? dirty : arena->cursor_bytes) - from);
     return block;
 }
 
@@ -149,7 +147,7 @@ void tea_arena_reset(struct tea_arena *arena)
     arena_close_current(arena);
     arena->epoch++;
     arena->current = NULL;
-    arena->cursor_addr = arena->limit_addr = 0;
+    arena->cursor_bytes = arena->limit_bytes = 0;
     arena->used_before_bytes = 0;
 }
 

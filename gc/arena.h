@@ -15,7 +15,8 @@ struct teai_arena_chunk {
 /* An uncollectable object; `first` keeps the chunks alive. */
 struct tea_arena {
     struct teai_arena_chunk *first, *current;
-    uintptr_t cursor_addr, limit_addr;  /* free part of the current chunk */
+    /* Free part of the current chunk, from its start. Not addresses: the one of the end would keep what lies behind alive. */
+    size_t cursor_bytes, limit_bytes;
     uint64_t epoch;                     /* grows by one a reset */
     size_t chunk_bytes;
     size_t used_before_bytes;           /* handed out in chunks before the current one */
