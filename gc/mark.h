@@ -51,7 +51,7 @@ struct teai_root_block {
  * `filter`: append offsets (word - heap base) of those words in [base, base + nwords) that lie in the heap to `out`;
  * returns how many; `out` has room for nwords + 8. `filter_typed`: of those that the pointer bitmap names. `filter_slots`: the
  * same for the slots of a span whose bits are set in `grey`, each scanned by its kind; `out` has room for a span of one page
- * or one slot. `resolve`: shade each candidate. */
+ * or one slot. `resolve`: shade each candidate; `offsets` has room for 8 more, and may be written. */
 struct teai_scan_kernel {
     const char *name;
     size_t (*filter)(const struct teai_tables *t, uintptr_t base_addr, size_t nwords, uint64_t *out);
@@ -60,12 +60,13 @@ struct teai_scan_kernel {
                            const uint64_t *grey, uint64_t *out);
     /* Turn the GREY states among slots [0, nslots) BLACK; bit i%64 of element i/64 of `grey_out`: slot i was grey. */
     unsigned (*take_grey)(teai_slot_byte *states, uint32_t nslots, uint64_t *grey_out);
-    void (*resolve)(struct teai_marker *m, const uint64_t *offsets, size_t noffsets);
+    void (*resolve)(struct teai_marker *m, uint64_t *offsets, size_t noffsets);
     /* Whether any state among n (multiple of 64) is GREY. */
     bool (*any_grey)(const teai_slot_byte *states, size_t n);
 };
 extern const struct teai_scan_kernel teai_scan_kernel_portable;
-extern const struct teai_scan_kernel teai_scan_kernel_avx512; /* only on x86-64, when the CPU has it */
+extern const struct teai_scan_kernel teai_scan_kernel_avx2;   /* these only on x86-64, when the CPU has it */
+extern const struct teai_scan_kernel teai_scan_kernel_avx512;
 const struct teai_scan_kernel *teai_scan_kernel_choose(enum teai_kernel_choice choice);
 
 /* One marking thread. */

@@ -171,77 +171,140 @@ AVX512 static bool avx512_any_grey(const teai_slot_byte *states, size_t nslots)
     return grey != 0;
 }
 
-_Static_assert(sizeof(struct teai_class_info) == 3 * sizeof(uint32_t) && offsetof(struct teai_class_info, magic) == 0,
-               "magic is gathered with a stride of three 32-bit words");
-
-/* Reciprocals of the classes in the low bytes. Usually all are of one class. */
-AVX512 TEAI_INLINE __m512i gather_magic(__m512i span_class, __mmask8 lanes)
-{
-    unsigned first = (unsigned)_mm_cvtsi128_si32(_mm512_castsi512_si128(span_class));
-    if (TEAI_LIKELY(_mm512_mask_cmpneq_epi64_mask(lanes, span_class, _mm512_set1_epi64(first)) == 0))
-        return _mm512_set1_epi64(teai_class_info[first].magic);
-    __m512i magic_word = _mm512_add_epi64(span_class, _mm512_add_epi64(span_class, span_class));
-    return _mm512_cvtepu32_epi64(_mm512_mask_i64gather_epi32(_mm256_setzero_si256(), lanes, magic_word, teai_class_info,
-                                                             sizeof(uint32_t)));
-}
-
-/* Where in slot_state the candidates' states are; nonsense in lanes of large objects. */
-AVX512 TEAI_INLINE __m512i gather_state_index(const struct teai_tables *t, __m512i offsets, __mmask8 lanes,
-                                              __m512i *span_class_out)
-{
-    const __m512i low16 = _mm512_set1_epi64(0xffff), low8 = _mm512_set1_epi64(0xff);
-    const __m512i in_page = _mm512_set1_epi64((long long)TEAI_PAGE_BYTES - 1);
-    __m512i page = _mm512_srli_epi64(offsets, TEAI_PAGE_SHIFT);
-    __m512i tag = _mm512_and_si512(_mm512_cvtepu32_epi64(_mm512_mask_i64gather_epi32(
-                                       _mm256_setzero_si256(), lanes, page, t->page_tag, sizeof(uint16_t))), low16);
-    __m512i span_class = _mm512_and_si512(tag, low8);
-    __m512i page_in_span = _mm512_srli_epi64(tag, 8);
-    __m512i magic = gather_magic(span_class, lanes);
-    __m512i in_span =
-        _mm512_or_si512(_mm512_slli_epi64(page_in_span, TEAI_PAGE_SHIFT), _mm512_and_si512(offsets, in_page));
-    __m512i slot = _mm512_srli_epi64(_mm512_mul_epu32(in_span, magic), 32);
-    __m512i span = _mm512_sub_epi64(page, page_in_span);
-    *span_class_out = span_class;
-    return _mm512_add_epi64(_mm512_slli_epi64(span, TEAI_STATE_SHIFT), slot);
-}
+/* --- resolving --- */
 
 enum { RESOLVE_BLOCK = 512, FOUND_CLASS_BITS = 8 };
 
-/* Test up to RESOLVE_BLOCK candidates: those whose object is WHITE go to `found`, as state index and span class in one word.
- * Returns how many. Large objects are shaded here. */
-AVX512 TEAI_INLINE size_t resolve_test_block(struct teai_marker *m, const uint64_t *offsets, size_t noffsets,
-                                             uint64_t *found)
+/* WHITE objects found: state index and span class in one word. */
+struct found {
+    uint64_t words[RESOLVE_BLOCK + LANES];
+    size_t n;
+};
+
+AVX512 TEAI_INLINE __m512i splat(uint64_t value)
 {
-    const __m512i white = _mm512_set1_epi64(TEAI_SLOT_WHITE), large = _mm512_set1_epi64(TEAI_CLASS_LARGE);
-    const __m512i low8 = _mm512_set1_epi64(0xff);
-    const struct teai_tables *t = &m->tables;
-    size_t nfound = 0;
-    for (size_t i = 0; i < noffsets; i += LANES) {
-        __mmask8 lanes = noffsets - i >= LANES ? 0xff : (__mmask8)((1u << (noffsets - i)) - 1);
-        __m512i offset = _mm512_maskz_loadu_epi64(lanes, offsets + i);
-        __m512i span_class;
-        __m512i index = gather_state_index(t, offset, lanes, &span_class);
-        __mmask8 is_large = _mm512_mask_cmpeq_epi64_mask(lanes, span_class, large);
-        __mmask8 is_small = (__mmask8)(lanes & ~is_large);
-        __m512i state = _mm512_and_si512(_mm512_cvtepu32_epi64(_mm512_mask_i64gather_epi32(
-                                             _mm256_setzero_si256(), is_small, index, t->slot_state, 1)), low8);
-        __mmask8 is_white = _mm512_mask_cmpeq_epi64_mask(is_small, state, white);
-        __m512i word = _mm512_or_si512(_mm512_slli_epi64(index, FOUND_CLASS_BITS), span_class);
-        nfound = append_lanes(found, nfound, word, is_white);
-        for (unsigned bits = is_large; bits != 0; bits &= bits - 1)
-            teai_mark_large(m, (uint32_t)(offsets[i + (unsigned)__builtin_ctz(bits)] >> TEAI_PAGE_SHIFT));
-    }
-    return nfound;
+    return _mm512_set1_epi64((long long)value);
 }
 
-AVX512 static void avx512_resolve(struct teai_marker *m, const uint64_t *offsets, size_t noffsets)
+AVX512 TEAI_INLINE uint64_t first_lane(__m512i lanes)
 {
-    uint64_t found[RESOLVE_BLOCK + LANES];
-    for (size_t i = 0; i < noffsets; i += RESOLVE_BLOCK) {
-        size_t n = noffsets - i < RESOLVE_BLOCK ? noffsets - i : RESOLVE_BLOCK;
-        size_t nfound = resolve_test_block(m, offsets + i, n, found);
-        for (size_t k = 0; k < nfound; k++)
-            teai_mark_state_index(m, found[k] >> FOUND_CLASS_BITS, (uint8_t)found[k]);
+    return (uint64_t)_mm_cvtsi128_si64(_mm512_castsi512_si128(lanes));
+}
+
+AVX512 TEAI_INLINE bool all_equal_first(__m512i lanes)
+{
+    return _mm512_cmpneq_epi64_mask(lanes, _mm512_broadcastq_epi64(_mm512_castsi512_si128(lanes))) == 0;
+}
+
+/* All lanes, which the compiler must not know: else it may gather into whatever the register held, and each gather would
+ * wait for the one before. */
+AVX512 TEAI_INLINE __mmask8 every_lane(void)
+{
+    __mmask8 mask = 0xff;
+    __asm__("" : "+Yk"(mask));
+    return mask;
+}
+
+/* Eight 32-bit words. A macro, since the scale is part of the instruction. */
+#define gather32(table, index, lanes, scale)                                                                           \
+    _mm512_mask_i64gather_epi32(_mm256_setzero_si256(), lanes, index, table, scale)
+
+/* Which of the eight states are WHITE. Gathers four bytes each; only the lowest counts. */
+AVX512 TEAI_INLINE __mmask8 white_states(const teai_slot_byte *states, __m512i index, __mmask8 lanes)
+{
+    __m256i seen = gather32(states, index, lanes, 1);
+    __m256i low8 = _mm256_and_si256(seen, _mm256_set1_epi32(0xff));
+    return _mm256_mask_cmpeq_epi32_mask(lanes, low8, _mm256_set1_epi32(TEAI_SLOT_WHITE));
+}
+
+/* Few are WHITE, but in the first pass over a pointer array, where nearly all are: either way the branch is foreseen. */
+AVX512 TEAI_INLINE void found_add(struct found *found, __m512i state_index, __m512i span_class, __mmask8 is_white)
+{
+    if (is_white == 0)
+        return;
+    __m512i word = _mm512_or_si512(_mm512_slli_epi64(state_index, FOUND_CLASS_BITS), span_class);
+    found->n = append_lanes(found->words, found->n, word, is_white);
+}
+
+TEAI_INLINE void resolve_large(struct teai_marker *m, const uint64_t *offsets, unsigned lanes)
+{
+    for (; lanes != 0; lanes &= lanes - 1)
+        teai_mark_large(m, (uint32_t)(offsets[__builtin_ctz(lanes)] >> TEAI_PAGE_SHIFT));
+}
+
+/* Eight candidates whose pages have the same tag: one span class, at the same place in its span. */
+AVX512 TEAI_INLINE void resolve_one_tag(struct teai_marker *m, const uint64_t *offsets, __m512i offset, __m512i page,
+                                        unsigned tag, struct found *found)
+{
+    uint8_t span_class = (uint8_t)tag;
+    uint64_t page_in_span = tag >> 8;
+    if (TEAI_UNLIKELY(span_class == TEAI_CLASS_LARGE)) {
+        resolve_large(m, offsets, 0xff);
+        return;
+    }
+    __m512i in_page = _mm512_and_si512(offset, splat(TEAI_PAGE_BYTES - 1));
+    __m512i in_span = _mm512_add_epi64(in_page, splat(page_in_span << TEAI_PAGE_SHIFT));
+    __m512i slot = _mm512_srli_epi64(_mm512_mul_epu32(in_span, splat(teai_class_info[span_class].magic)), 32);
+    __m512i first_state = _mm512_slli_epi64(_mm512_sub_epi64(page, splat(page_in_span)), TEAI_STATE_SHIFT);
+    __m512i index = _mm512_add_epi64(first_state, slot);
+    found_add(found, index, splat(span_class), white_states(m->tables.slot_state, index, every_lane()));
+}
+
+_Static_assert(sizeof(struct teai_class_info) == 3 * sizeof(uint32_t) && offsetof(struct teai_class_info, magic) == 0,
+               "magic is gathered with a stride of three 32-bit words");
+
+AVX512 TEAI_INLINE void resolve_mixed_tags(struct teai_marker *m, const uint64_t *offsets, __m512i offset, __m512i page,
+                                           __m512i tag, struct found *found)
+{
+    __m512i span_class = _mm512_and_si512(tag, splat(0xff));
+    __m512i page_in_span = _mm512_srli_epi64(tag, 8);
+    __m512i magic_word = _mm512_add_epi64(span_class, _mm512_add_epi64(span_class, span_class));
+    __m512i magic = _mm512_cvtepu32_epi64(gather32(teai_class_info, magic_word, every_lane(), sizeof(uint32_t)));
+    __m512i in_span = _mm512_or_si512(_mm512_slli_epi64(page_in_span, TEAI_PAGE_SHIFT),
+                                      _mm512_and_si512(offset, splat(TEAI_PAGE_BYTES - 1)));
+    __m512i slot = _mm512_srli_epi64(_mm512_mul_epu32(in_span, magic), 32);
+    __m512i index = _mm512_add_epi64(_mm512_slli_epi64(_mm512_sub_epi64(page, page_in_span), TEAI_STATE_SHIFT), slot);
+    __mmask8 is_large = _mm512_cmpeq_epi64_mask(span_class, splat(TEAI_CLASS_LARGE));
+    found_add(found, index, span_class, white_states(m->tables.slot_state, index, (__mmask8)~is_large));
+    resolve_large(m, offsets, is_large);
+}
+
+/* A gather costs a dozen cycles: when all pages are one, or all tags, the scalar unit knows. */
+AVX512 TEAI_INLINE void resolve_eight(struct teai_marker *m, const uint64_t *offsets, struct found *found)
+{
+    const _Atomic uint16_t *page_tag = m->tables.page_tag;
+    __m512i offset = _mm512_loadu_si512(offsets);
+    __m512i page = _mm512_srli_epi64(offset, TEAI_PAGE_SHIFT);
+    if (all_equal_first(page)) {
+        unsigned tag = atomic_load_explicit(&page_tag[first_lane(page)], memory_order_relaxed);
+        resolve_one_tag(m, offsets, offset, page, tag, found);
+        return;
+    }
+    __m512i tag = _mm512_cvtepu32_epi64(gather32(page_tag, page, every_lane(), sizeof(uint16_t)));
+    tag = _mm512_and_si512(tag, splat(0xffff));
+    if (TEAI_LIKELY(all_equal_first(tag)))
+        resolve_one_tag(m, offsets, offset, page, (unsigned)first_lane(tag), found);
+    else
+        resolve_mixed_tags(m, offsets, offset, page, tag, found);
+}
+
+/* The last candidate fills up the last eight: looking at it twice does no harm. `offsets` has room for that. */
+static void resolve_pad(uint64_t *offsets, size_t noffsets)
+{
+    for (size_t i = noffsets; i % LANES != 0; i++)
+        offsets[i] = offsets[noffsets - 1];
+}
+
+AVX512 static void avx512_resolve(struct teai_marker *m, uint64_t *offsets, size_t noffsets)
+{
+    struct found found;
+    resolve_pad(offsets, noffsets);
+    for (size_t first = 0; first < noffsets; first += RESOLVE_BLOCK) {
+        found.n = 0;
+        for (size_t i = first; i < noffsets && i < first + RESOLVE_BLOCK; i += LANES)
+            resolve_eight(m, offsets + i, &found);
+        for (size_t k = 0; k < found.n; k++)
+            teai_mark_state_index(m, found.words[k] >> FOUND_CLASS_BITS, (uint8_t)found.words[k]);
     }
 }
 

@@ -82,7 +82,7 @@ static unsigned portable_take_grey(teai_slot_byte *states, uint32_t nslots, uint
     return ngrey;
 }
 
-static void portable_resolve(struct teai_marker *m, const uint64_t *offsets, size_t noffsets)
+static void portable_resolve(struct teai_marker *m, uint64_t *offsets, size_t noffsets)
 {
     for (size_t i = 0; i < noffsets; i++)
         teai_mark_offset(m, offsets[i]);

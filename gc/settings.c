@@ -104,6 +104,8 @@ static bool key_kernel(struct teai_settings *s, struct teai_settings_report *rep
     (void)report;
     if (strcmp(value, "portable") == 0)
         s->kernel = TEAI_KERNEL_PORTABLE;
+    else if (strcmp(value, "avx2") == 0)
+        s->kernel = TEAI_KERNEL_AVX2;
     else if (strcmp(value, "avx512") == 0)
         s->kernel = TEAI_KERNEL_AVX512;
     else if (strcmp(value, "auto") == 0)
@@ -154,7 +156,7 @@ static const struct setting_key {
     { "memlimit", key_memlimit, limit_accepted },
     { "markers", key_markers, "want 1 to 64" },
     { "marker", key_marker, "want span or object" },
-    { "kernel", key_kernel, "want auto, portable or avx512" },
+    { "kernel", key_kernel, "want auto, portable, avx2 or avx512" },
     { "mode", key_mode, "want auto or stw" },
     { "stress", key_stress, "want 0 (off) or a number of refills" },
     { "signal", key_signal, "want the number of a signal that can be caught" },

@@ -5,7 +5,7 @@
 #include "base/config.h"
 
 enum teai_marker_order { TEAI_MARK_BY_SPAN = 0, TEAI_MARK_BY_OBJECT };
-enum teai_kernel_choice { TEAI_KERNEL_AUTO = 0, TEAI_KERNEL_PORTABLE, TEAI_KERNEL_AVX512 };
+enum teai_kernel_choice { TEAI_KERNEL_AUTO = 0, TEAI_KERNEL_PORTABLE, TEAI_KERNEL_AVX2, TEAI_KERNEL_AVX512 };
 
 struct teai_settings {
     int32_t gc_percent;

@@ -24,8 +24,11 @@ static const struct teai_scan_kernel *kernel_of_test(void)
 {
     TEST_REQUIRE(teai_thread_self() != NULL);
     const struct teai_scan_kernel *kernel = h->mark.kernel;
-    if (h->settings.kernel == TEAI_KERNEL_AVX512 && kernel != &teai_scan_kernel_avx512)
-        heap_test_skip("the AVX-512 kernel does not run here: the CPU lacks it, or this is a build for ThreadSanitizer");
+    const struct teai_scan_kernel *asked_for = h->settings.kernel == TEAI_KERNEL_AVX512 ? &teai_scan_kernel_avx512
+                                               : h->settings.kernel == TEAI_KERNEL_AVX2 ? &teai_scan_kernel_avx2
+                                                                                        : &teai_scan_kernel_portable;
+    if (kernel != asked_for)
+        heap_test_skip("this kernel does not run here: the CPU lacks it, or this is a build for ThreadSanitizer");
     return kernel;
 }
 
@@ -271,7 +274,8 @@ static uint64_t count_stacked(struct teai_marker *m)
     return n;
 }
 
-static struct outcome resolve_with(const struct teai_scan_kernel *kernel, const uint64_t *offsets, size_t noffsets)
+/* `offsets` has room for 8 more. */
+static struct outcome resolve_with(const struct teai_scan_kernel *kernel, uint64_t *offsets, size_t noffsets)
 {
     teai_mark_begin(h, 1);
     struct teai_marker *m = h->mark.markers[0];
@@ -413,8 +417,39 @@ static void scanning_a_span_finds_what_the_loop_finds(void **state)
         }
 }
 
+/* All grey slots of a span at once: what filtering them one by one finds, for each class, kind and density. */
+static void filtering_slots_finds_what_filtering_each_finds(void **state)
+{
+    (void)state;
+    const struct teai_scan_kernel *kernel = kernel_of_test();
+    struct test_random random = test_random_start(kernel->name);
+    const uintptr_t *page = random_page(&random, teai_span_class_of(2, TEAI_TYPED));
+    for (unsigned c = 2; teai_sizeclass_bytes[c] <= TEAI_SPAN_SCAN_MAX_BYTES; c++)
+        for (unsigned k = 0; k < 2 * NDENSITIES; k++) {
+            const struct teai_class_info *info =
+                &teai_class_info[teai_span_class_of(c, k % 2 == 0 ? TEAI_CONSERVATIVE : TEAI_TYPED)];
+            _Alignas(64) teai_slot_byte states[TEAI_SLOTS_A_PAGE];
+            uint64_t grey[TEAI_SLOTS_A_PAGE / 64];
+            uint64_t together[MAX_WORDS + 8], one_by_one[MAX_WORDS + 8];
+            random_states(&random, states, info->nslots, densities_percent[k / 2]);
+            kernel->take_grey(states, info->nslots, grey);
+            size_t ntogether = kernel->filter_slots(&h->tables, (uintptr_t)page, info, grey, together);
+            size_t nwords = info->slot_bytes / TEAI_WORD_BYTES, n = 0;
+            for (uint32_t slot = 0; slot < info->nslots; slot++)
+                if (grey[slot / 64] >> slot % 64 & 1)
+                    n += info->is_typed
+                             ? teai_scan_kernel_portable.filter_typed(&h->tables, (uintptr_t)(page + slot * nwords), nwords,
+                                                                      one_by_one + n)
+                             : teai_scan_kernel_portable.filter(&h->tables, (uintptr_t)(page + slot * nwords), nwords,
+                                                                one_by_one + n);
+            assert_int_equal(ntogether, n);
+            assert_memory_equal(together, one_by_one, n * sizeof *together);
+        }
+}
+
 #define kernel_test(function)                                                                      \
-    heap_test_with(function, "TEASPAN=kernel=portable"), heap_test_with(function, "TEASPAN=kernel=avx512")
+    heap_test_with(function, "TEASPAN=kernel=portable"), heap_test_with(function, "TEASPAN=kernel=avx2"),        \
+        heap_test_with(function, "TEASPAN=kernel=avx512")
 
 int main(void)
 {
@@ -422,6 +457,7 @@ int main(void)
         kernel_test(filtering_finds_what_the_loop_finds),
         kernel_test(filtering_typed_words_finds_what_the_loop_finds),
         kernel_test(taking_grey_finds_what_the_loop_finds),
+        kernel_test(filtering_slots_finds_what_filtering_each_finds),
         kernel_test(a_single_grey_slot_is_found_wherever_it_is),
         kernel_test(resolving_shades_what_the_loop_shades),
         kernel_test(a_slot_named_again_and_again_is_shaded_once),
