@@ -120,8 +120,10 @@ static enum tea_status init_start(const struct teai_settings *settings, const st
     if (init_heap(h, settings, options->max_heap_bytes) != 0)
         return TEA_ERR_NOMEM;
     teai_log_set_sink(&h->log, options->log, options->log_context);
-    oom_callback = options->oom;
-    oom_context = options->oom_context;
+    if (options->oom != NULL) { /* else one that was set before the start stays */
+        oom_callback = options->oom;
+        oom_context = options->oom_context;
+    }
     /* release: pairs with init_is_done(). */
     atomic_store_explicit(&init_done, 1, memory_order_release);
     init_report(h, report);
