@@ -118,6 +118,7 @@ static size_t tiny_alignment(size_t size_bytes)
 static void *tiny_alloc(struct tea_mutator *m, size_t size_bytes)
 {
     struct teai_tiny *tiny = &m->tiny;
+    size_bytes += size_bytes == 0; /* or two empty objects would be one, and one at a block's end be the next block */
     size_t at = teai_round_up(tiny->used_bytes, tiny_alignment(size_bytes));
     if (tiny->block_addr != 0 && at + size_bytes <= TEAI_TINY_BYTES) {
         tiny->used_bytes = (uint32_t)(at + size_bytes);
@@ -262,6 +263,7 @@ static size_t size_for_alignment(size_t size_bytes, size_t align_bytes)
     if (align_bytes <= 16)
         return size_bytes == TEAI_SIZECLASS_24_BYTES ? size_bytes + 1 : size_bytes;
     size_t rounded = align_bytes;
+    size_bytes += size_bytes == 0; /* which would round to 0 below */
     while (rounded < size_bytes)
         rounded *= 2;
     return rounded <= TEAI_PAGE_BYTES ? rounded : teai_round_up(size_bytes, align_bytes);
