@@ -45,6 +45,13 @@
 #define TEAI_AARCH64 0
 #endif
 
+/* stdint.h has named the C library by now; the other one we know is musl, which does not name itself. */
+#if defined(__GLIBC__)
+#define TEAI_GLIBC 1
+#else
+#define TEAI_GLIBC 0
+#endif
+
 #define TEAI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TEAI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define TEAI_NOINLINE __attribute__((noinline))

@@ -49,6 +49,11 @@ bool teai_platform_has_avx512(void)
     return cpu_has_avx512();
 }
 
+uintptr_t teai_platform_thread_pointer(void)
+{
+    return cpu_thread_pointer();
+}
+
 void teai_platform_pause(void)
 {
     cpu_pause();

@@ -25,6 +25,13 @@ TEAI_INLINE void cpu_save_registers(uintptr_t words[CPU_NSAVED_WORDS])
                      : "memory");
 }
 
+TEAI_INLINE uintptr_t cpu_thread_pointer(void)
+{
+    uintptr_t addr;
+    __asm__("mrs %0, tpidr_el0" : "=r"(addr));
+    return addr;
+}
+
 TEAI_INLINE void cpu_pause(void)
 {
     __asm__ volatile("isb" ::: "memory"); /* `yield` does nothing on most cores */

@@ -14,6 +14,11 @@ TEAI_INLINE void cpu_save_registers(uintptr_t words[CPU_NSAVED_WORDS])
     __builtin_unwind_init();
 }
 
+TEAI_INLINE uintptr_t cpu_thread_pointer(void)
+{
+    return (uintptr_t)__builtin_thread_pointer();
+}
+
 TEAI_INLINE void cpu_pause(void)
 {
     __asm__ volatile("" ::: "memory");

@@ -23,6 +23,14 @@ TEAI_INLINE void cpu_save_registers(uintptr_t words[CPU_NSAVED_WORDS])
                      : "memory");
 }
 
+/* The word at the thread pointer holds its address: ELF Handling For Thread-Local Storage, variant II. */
+TEAI_INLINE uintptr_t cpu_thread_pointer(void)
+{
+    uintptr_t addr;
+    __asm__("movq %%fs:0, %0" : "=r"(addr));
+    return addr;
+}
+
 TEAI_INLINE void cpu_pause(void)
 {
     __builtin_ia32_pause();

@@ -30,6 +30,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,6 +109,12 @@ int teai_platform_populate(void *base, size_t bytes)
     return error_of(madvise(base, bytes, MADV_POPULATE_WRITE), saved_errno);
 }
 
+int teai_platform_wipe_on_fork(void *base, size_t bytes)
+{
+    int saved_errno = errno;
+    return error_of(madvise(base, bytes, MADV_WIPEONFORK), saved_errno);
+}
+
 /* --- the machine --- */
 
 uint64_t teai_platform_ram_bytes(void)
@@ -171,6 +178,14 @@ void teai_platform_futex_wait(_Atomic uint32_t *word, uint32_t expected)
 {
     int saved_errno = errno;
     syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
+    errno = saved_errno;
+}
+
+void teai_platform_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+    int saved_errno = errno;
+    struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
     errno = saved_errno;
 }
 
@@ -239,15 +254,18 @@ static size_t helper_stack_bytes(void)
                          teai_platform_os_page_bytes());
 }
 
-/* The new thread starts with its creator's signal mask: block everything around its creation. */
+enum { KERNEL_SIGSET_BYTES = 8 };
+
+/* The new thread starts with its creator's signal mask: block everything around its creation, by system call, because
+ * the C library's way may lead to us, who keep the stop signal out. sigfillset() leaves out what the C library needs. */
 static int helper_create(const pthread_attr_t *attributes, struct helper_start *start)
 {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, KERNEL_SIGSET_BYTES);
     pthread_t thread;
     int error = teai_pthread_create_real(&thread, attributes, helper_main, start);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, KERNEL_SIGSET_BYTES);
     return error;
 }
 
@@ -292,6 +310,20 @@ int teai_platform_stack_bounds(uintptr_t *base_out, uintptr_t *limit_out)
     }
     errno = saved_errno;
     return error;
+}
+
+size_t teai_platform_read_memory(void *to, uintptr_t from_addr, size_t nbytes)
+{
+    int saved_errno = errno;
+    struct iovec local = {to, nbytes}, remote = {(void *)from_addr, nbytes};
+    ssize_t nread = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (nread < 0 && errno != EFAULT) {
+        /* A sandbox refuses the call: all that is left is to read. */
+        memcpy(to, (const void *)from_addr, nbytes);
+        nread = (ssize_t)nbytes;
+    }
+    errno = saved_errno;
+    return nread > 0 ? (size_t)nread : 0;
 }
 
 /* --- output and the end --- */

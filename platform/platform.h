@@ -26,6 +26,7 @@ void teai_platform_unreserve(void *base, size_t bytes);
 int teai_platform_commit(void *base, size_t bytes);
 int teai_platform_release(void *base, size_t bytes);  /* on success every byte reads zero */
 int teai_platform_populate(void *base, size_t bytes); /* fault pages in for writing, in one call; may fail harmlessly */
+int teai_platform_wipe_on_fork(void *base, size_t bytes); /* ready memory reads zero in children made by fork */
 
 /* --- the machine --- */
 uint64_t teai_platform_ram_bytes(void);
@@ -51,6 +52,8 @@ void teai_lock_assert_held(const struct teai_lock *lock);
 
 /* Wait while *word == expected, until woken (or spuriously). Async-signal-safe. */
 void teai_platform_futex_wait(_Atomic uint32_t *word, uint32_t expected);
+/* The same, for at most `timeout_ns`. */
+void teai_platform_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void teai_platform_futex_wake(_Atomic uint32_t *word, uint32_t nwaiters);
 void teai_platform_pause(void);  /* one spin iteration */
 void teai_platform_yield(void);
@@ -61,6 +64,12 @@ int teai_platform_helper_start(const char *name, void (*entry)(void *), void *ar
 int teai_platform_thread_id(void);     /* the kernel's tid */
 /* The stack of the calling thread: [*base_out, *limit_out), the limit being where it began. */
 int teai_platform_stack_bounds(uintptr_t *base_out, uintptr_t *limit_out);
+
+/* Address of the thread control block: the word at it, or near it, is how thread-locals are found. */
+uintptr_t teai_platform_thread_pointer(void);
+
+/* Copy from memory of ours that may not be mapped, without a fault: how many bytes were readable. Async-signal-safe. */
+size_t teai_platform_read_memory(void *to, uintptr_t from_addr, size_t nbytes);
 
 /* Spill every register that a callee must preserve, then call fn(sp, argument), sp being below them. */
 void teai_platform_with_registers(void (*fn)(uintptr_t sp_addr, void *argument), void *argument);
