@@ -128,11 +128,11 @@ struct resize {
     const struct tea_type *type;
 };
 
-/* Zero what a grown object gained, unless it is leaf or fresh. */
-static void resize_clear_tail(const struct resize *r, size_t new_bytes, bool zeroed)
+/* Bytes of the object that hold nothing from now on: a later growth finds them zero, and a scan no stale reference. */
+static void resize_clear(const struct resize *r, size_t from_bytes, size_t to_bytes)
 {
-    if (r->kind != TEAI_LEAF && !zeroed)
-        memset((void *)(r->addr + r->old_bytes), 0, new_bytes - r->old_bytes);
+    if (r->kind != TEAI_LEAF)
+        memset((void *)(r->addr + from_bytes), 0, to_bytes - from_bytes);
 }
 
 static bool resize_grow_large(struct resize *r, uint32_t npages)
@@ -142,6 +142,7 @@ static bool resize_grow_large(struct resize *r, uint32_t npages)
     size_t new_bytes = (size_t)npages << TEAI_PAGE_SHIFT;
     bool zeroed = false;
     teai_runtime_enter(r->mutator);
+    teai_sweep_ensure(h, r->ref.span); /* or a sweeper reads the span's length as it changes */
     bool grown = teai_span_extend_large(h, r->ref.span, npages, &zeroed);
     if (grown) {
         atomic_fetch_add_explicit(&h->live_bytes, new_bytes - r->old_bytes, memory_order_relaxed);
@@ -151,7 +152,8 @@ static bool resize_grow_large(struct resize *r, uint32_t npages)
     if (!grown)
         return false;
     /* Scanned only once clear; the clear can be long and is outside the runtime. */
-    resize_clear_tail(r, new_bytes, zeroed);
+    if (!zeroed)
+        resize_clear(r, r->old_bytes, new_bytes);
     if (r->kind != TEAI_LEAF)
         atomic_store_explicit(&s->scan_bytes, new_bytes, memory_order_relaxed);
     return true;
@@ -163,6 +165,7 @@ static void resize_shrink_large(struct resize *r, uint32_t npages)
     struct teai_span *s = &h->tables.spans[r->ref.span];
     size_t new_bytes = (size_t)npages << TEAI_PAGE_SHIFT;
     teai_runtime_enter(r->mutator);
+    teai_sweep_ensure(h, r->ref.span); /* as in resize_grow_large() */
     if (r->kind != TEAI_LEAF)
         atomic_store_explicit(&s->scan_bytes, new_bytes, memory_order_relaxed);
     teai_span_shrink_large(h, r->ref.span, npages);
@@ -171,23 +174,28 @@ static void resize_shrink_large(struct resize *r, uint32_t npages)
     teai_runtime_leave(h, r->mutator);
 }
 
-/* Large objects change size where they are when they can. */
-static bool resize_in_place(struct resize *r, size_t size_bytes)
+/* Worth moving only to a slot at most half as large. What belongs to a tiny object is not known: it always moves. */
+static bool resize_small_in_place(struct resize *r, size_t size_bytes)
 {
-    if (size_bytes == 0)
-        size_bytes = 1;
-    bool is_large = r->heap->tables.spans[r->ref.span].span_class == TEAI_CLASS_LARGE;
-    if (!is_large)
-        /* Worth moving only to a slot at most half as large. */
-        return size_bytes <= r->old_bytes && (r->old_bytes <= 2 * TEAI_TINY_BYTES || size_bytes > r->old_bytes / 2);
+    bool stays = size_bytes <= r->old_bytes &&
+                 (r->old_bytes <= 2 * TEAI_TINY_BYTES || size_bytes > r->old_bytes / 2) &&
+                 !object_may_be_tiny(r->heap, r->ref);
+    if (stays)
+        resize_clear(r, size_bytes, r->old_bytes);
+    return stays;
+}
+
+/* Large objects change size where they are when they can. */
+static bool resize_large_in_place(struct resize *r, size_t size_bytes)
+{
     uint64_t npages = (size_bytes + TEAI_PAGE_BYTES - 1) >> TEAI_PAGE_SHIFT;
     uint64_t old_npages = r->old_bytes >> TEAI_PAGE_SHIFT;
-    if (npages == old_npages)
-        return true;
-    if (npages < old_npages) {
-        if (size_bytes <= TEAI_MAX_SMALL_BYTES)
+    if (npages <= old_npages) {
+        if (npages < old_npages && size_bytes <= TEAI_MAX_SMALL_BYTES)
             return false;
-        resize_shrink_large(r, (uint32_t)npages);
+        resize_clear(r, size_bytes, (size_t)npages << TEAI_PAGE_SHIFT);
+        if (npages < old_npages)
+            resize_shrink_large(r, (uint32_t)npages);
         return true;
     }
     if (npages > r->heap->max_pages)
@@ -195,6 +203,12 @@ static bool resize_in_place(struct resize *r, size_t size_bytes)
     if (teai_cycle_is_due(r->heap))
         teai_cycle_run(r->heap, r->mutator, TEAI_CYCLE_HEAP);
     return resize_grow_large(r, (uint32_t)npages);
+}
+
+static bool resize_in_place(struct resize *r, size_t size_bytes)
+{
+    bool is_large = r->heap->tables.spans[r->ref.span].span_class == TEAI_CLASS_LARGE;
+    return is_large ? resize_large_in_place(r, size_bytes) : resize_small_in_place(r, size_bytes);
 }
 
 /* A small typed object does not remember its type: in the copy the old words keep their bits, the words gained are
