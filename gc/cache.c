@@ -140,15 +140,17 @@ static void cache_return_run(struct tea_heap *h, struct teai_cache *c)
         return;
     struct teai_slot_ref ref = teai_slot_find(&h->tables, c->cursor_addr);
     struct teai_span *s = &h->tables.spans[ref.span];
+    const uint8_t span_class = s->span_class; /* read now: with its last slot free the span may become another */
     teai_sweep_ensure(h, ref.span);
     /* The slots of a leased run are zero unless the kind is leaf, but the span may say otherwise of the rest. */
     teai_slot_byte *states = teai_span_states(&h->tables, ref.span) + ref.slot;
     c->limit_addr = c->cursor_addr = 0;
     c->nleased -= unused;
     states_fill(states, unused, TEAI_SLOT_FREE);
-    uint32_t nlive = atomic_fetch_sub_explicit(&s->nlive, unused, memory_order_relaxed) - unused;
+    /* seq_cst: pairs with teai_central_return(), as in object_free_small(). */
+    uint32_t nlive = atomic_fetch_sub_explicit(&s->nlive, unused, memory_order_seq_cst) - unused;
     teai_live_sub(h, (uint64_t)unused * c->slot_bytes);
-    teai_central_slot_freed(h, ref.span, nlive == 0);
+    teai_central_slot_freed(h, ref.span, span_class, nlive == 0);
 }
 
 void teai_cache_flush(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class)

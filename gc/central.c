@@ -36,13 +36,15 @@ static struct central_list central_list_of(struct teai_central *c, uint8_t where
 
 static uint8_t span_where(const struct teai_span *s)
 {
-    /* relaxed: the lock orders it where it matters; elsewhere it is a hint checked again under the lock. */
-    return atomic_load_explicit(&s->where, memory_order_relaxed);
+    /* acquire: pairs with span_set_where(): who sees a span listed sees the class it is listed by. Elsewhere the lock orders
+     * it, or it is a hint that is checked again under the lock. */
+    return atomic_load_explicit(&s->where, memory_order_acquire);
 }
 
 static void span_set_where(struct teai_span *s, uint8_t where)
 {
-    atomic_store_explicit(&s->where, where, memory_order_relaxed);
+    /* release: pairs with span_where(). */
+    atomic_store_explicit(&s->where, where, memory_order_release);
 }
 
 static void central_link_tail(struct tea_heap *h, struct teai_central *c, uint32_t span, uint8_t where)
@@ -184,9 +186,16 @@ void teai_central_return_stopped(struct tea_heap *h, uint32_t span)
     central_link_tail(h, central_of(h, span), span, partial ? TEAI_WHERE_PARTIAL : TEAI_WHERE_FULL);
 }
 
-void teai_central_slot_freed(struct tea_heap *h, uint32_t span, bool now_empty)
+/* Nothing keeps the span in being once the caller has freed its slot: another thread may have emptied and deleted it, and its
+ * first page may start a span of another class by now. */
+static bool central_span_is_of(const struct tea_heap *h, uint32_t span, uint8_t span_class)
 {
-    struct teai_central *c = central_of(h, span);
+    return atomic_load_explicit(&h->tables.page_tag[span], memory_order_acquire) == span_class;
+}
+
+void teai_central_slot_freed(struct tea_heap *h, uint32_t span, uint8_t span_class, bool now_empty)
+{
+    struct teai_central *c = &h->central[span_class];
     struct teai_span *s = &h->tables.spans[span];
     /* seq_cst: pairs with teai_central_return(); the caller has lowered nlive, seq_cst too. */
     uint8_t where = atomic_load_explicit(&s->where, memory_order_seq_cst);
@@ -195,7 +204,7 @@ void teai_central_slot_freed(struct tea_heap *h, uint32_t span, bool now_empty)
     bool delete = false;
     teai_lock_acquire(&c->lock);
     where = span_where(s);
-    if (where == TEAI_WHERE_FULL || where == TEAI_WHERE_PARTIAL) {
+    if ((where == TEAI_WHERE_FULL || where == TEAI_WHERE_PARTIAL) && central_span_is_of(h, span, span_class)) {
         delete = atomic_load_explicit(&s->nlive, memory_order_relaxed) == 0 && teai_span_is_swept(s, teai_heap_gen(h));
         if (delete || where == TEAI_WHERE_FULL)
             central_unlink(h, c, span);

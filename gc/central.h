@@ -21,7 +21,7 @@ void teai_central_return(struct tea_heap *h, uint32_t span, bool has_free);
 /* The same with the world stopped: spans that are behind in sweeping are accepted. */
 void teai_central_return_stopped(struct tea_heap *h, uint32_t span);
 /* A slot of a swept span was freed from outside: list it where allocators look, or give it back when empty. */
-void teai_central_slot_freed(struct tea_heap *h, uint32_t span, bool now_empty);
+void teai_central_slot_freed(struct tea_heap *h, uint32_t span, uint8_t span_class, bool now_empty);
 /* The sweeper that owns `span` is done: publish generation `heap_gen` and move or delete the span. True: deleted. */
 bool teai_central_swept(struct tea_heap *h, uint32_t span, uint32_t heap_gen);
 

@@ -55,15 +55,18 @@ static bool object_starts_at(const struct tea_heap *h, struct teai_slot_ref ref,
 static void object_free_small(struct tea_heap *h, struct tea_mutator *m, struct teai_slot_ref ref)
 {
     struct teai_span *s = &h->tables.spans[ref.span];
+    /* Read now: with its last slot free the span may become another. */
+    const uint8_t span_class = s->span_class;
+    const uint32_t slot_bytes = s->slot_bytes;
     if (TEAI_POISON_FREED || h->settings.clobber_free)
-        memset((void *)teai_slot_addr(&h->tables, ref), TEAI_POISON_BYTE, s->slot_bytes);
+        memset((void *)teai_slot_addr(&h->tables, ref), TEAI_POISON_BYTE, slot_bytes);
     atomic_store_explicit(&s->needzero, 1, memory_order_relaxed);
     /* release: pairs with states_load() in gc/cache.c: who sees the slot free sees needzero. */
     atomic_store_explicit(teai_span_states(&h->tables, ref.span) + ref.slot, TEAI_SLOT_FREE, memory_order_release);
     uint32_t nlive = atomic_fetch_sub_explicit(&s->nlive, 1, memory_order_seq_cst) - 1;
-    m->freed_bytes += s->slot_bytes;
-    atomic_fetch_add_explicit(&h->counters.class_frees[s->span_class], 1, memory_order_relaxed);
-    teai_central_slot_freed(h, ref.span, nlive == 0);
+    m->freed_bytes += slot_bytes;
+    atomic_fetch_add_explicit(&h->counters.class_frees[span_class], 1, memory_order_relaxed);
+    teai_central_slot_freed(h, ref.span, span_class, nlive == 0);
 }
 
 static void object_free_large(struct tea_heap *h, struct tea_mutator *m, uint32_t span)
