@@ -152,6 +152,8 @@ static void each_key_of_teaspan_is_read(void **state)
     assert_int_equal(settings.order, TEAI_MARK_BY_SPAN);
     read_settings("TEASPAN", "kernel=portable");
     assert_int_equal(settings.kernel, TEAI_KERNEL_PORTABLE);
+    read_settings("TEASPAN", "kernel=avx2");
+    assert_int_equal(settings.kernel, TEAI_KERNEL_AVX2);
     read_settings("TEASPAN", "kernel=avx512");
     assert_int_equal(settings.kernel, TEAI_KERNEL_AVX512);
     read_settings("TEASPAN", "kernel=auto");
