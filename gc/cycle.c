@@ -20,6 +20,7 @@
  */
 #include "gc/cycle.h"
 
+#include "gc/fork.h"
 #include "gc/sweep.h"
 #include "gc/thread.h"
 
@@ -170,6 +171,9 @@ static void cycle_check_result(const struct cycle *c)
 
 void teai_cycle_run(struct tea_heap *h, struct tea_mutator *self, enum teai_cycle_reason reason)
 {
+    if (teai_world_gate_is_mine(h, self))
+        return; /* in a fork handler that allocates: later */
+    teai_fork_check(h, self);
     teai_world_acquire(h, self);
     if (reason == TEAI_CYCLE_HEAP && !teai_cycle_is_due(h)) {
         teai_world_release(h); /* another thread has just run it */

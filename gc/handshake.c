@@ -146,11 +146,36 @@ void teai_world_init(struct teai_world *w, int signal)
 
 /* --- the runtime region --- */
 
+/* The interrupted call holds locks or half-made state: going on would hang or corrupt the heap. */
+static TEAI_NOINLINE void runtime_entered_twice(void)
+{
+    teai_fatal(__FILE__, __LINE__, "the collector was called while this thread is inside it: from a signal handler, from a "
+                                   "root callback, or between tea_fiber_switch_begin() and tea_fiber_switch_end()");
+}
+
+/* A thread forks: stay outside until it has done so. */
+static TEAI_NOINLINE void runtime_wait_at_gate(struct tea_mutator *m)
+{
+    struct teai_world *w = &m->heap->world;
+    uint32_t forker;
+    /* acquire: pairs with teai_world_open_gate(). */
+    while ((forker = atomic_load_explicit(&w->gate, memory_order_acquire)) != 0 && forker != (uint32_t)m->tid) {
+        teai_runtime_leave(m->heap, m);
+        teai_platform_futex_wait(&w->gate, forker);
+        m->in_runtime = 1;
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+}
+
 void teai_runtime_enter(struct tea_mutator *m)
 {
-    TEAI_ASSERT(!m->in_runtime);
+    if (TEAI_UNLIKELY(m->in_runtime))
+        runtime_entered_twice();
     m->in_runtime = 1;
     atomic_signal_fence(memory_order_seq_cst);
+    /* relaxed: the stop in teai_world_close_gate() lies between its store and this load, or waits for us to leave. */
+    if (TEAI_UNLIKELY(atomic_load_explicit(&m->heap->world.gate, memory_order_relaxed) != 0))
+        runtime_wait_at_gate(m);
 }
 
 void teai_runtime_leave(struct tea_heap *h, struct tea_mutator *m)
@@ -212,7 +237,10 @@ void teai_world_acquire(struct tea_heap *h, struct tea_mutator *self)
     if (atomic_compare_exchange_strong_explicit(&w->holder, &expected, WORLD_HELD, memory_order_acquire,
                                                 memory_order_relaxed))
         return;
-    teai_world_call_blocking(h, self, world_wait_for_holder, w);
+    if (self == NULL)
+        world_wait_for_holder(w); /* not a mutator: no stop waits for it */
+    else
+        teai_world_call_blocking(h, self, world_wait_for_holder, w);
 }
 
 void teai_world_release(struct tea_heap *h)
@@ -272,4 +300,39 @@ void teai_world_restart(struct tea_heap *h)
     atomic_fetch_add_explicit(&w->stop_epoch, 1, memory_order_seq_cst);
     teai_lock_release(&w->threads_lock);
     teai_platform_futex_wake(&w->stop_epoch, UINT32_MAX);
+}
+
+/* --- the gate --- */
+
+void teai_world_close_gate(struct tea_heap *h, struct tea_mutator *self)
+{
+    /* Before the stop, so that whoever runs again after it finds the gate closed. */
+    int tid = self != NULL ? self->tid : teai_platform_thread_id();
+    atomic_store_explicit(&h->world.gate, (uint32_t)tid, memory_order_seq_cst);
+    teai_world_stop(h, self);
+    teai_world_restart(h);
+}
+
+void teai_world_open_gate(struct tea_heap *h)
+{
+    /* release: pairs with runtime_wait_at_gate(). */
+    atomic_store_explicit(&h->world.gate, 0, memory_order_release);
+    teai_platform_futex_wake(&h->world.gate, UINT32_MAX);
+}
+
+bool teai_world_gate_is_mine(const struct tea_heap *h, const struct tea_mutator *self)
+{
+    /* relaxed: if it is ours, we wrote it. */
+    return atomic_load_explicit(&h->world.gate, memory_order_relaxed) == (uint32_t)self->tid;
+}
+
+void teai_world_reset_in_child(struct tea_heap *h)
+{
+    struct teai_world *w = &h->world;
+    /* relaxed: this process has one thread. */
+    atomic_store_explicit(&w->holder, WORLD_FREE, memory_order_relaxed);
+    atomic_store_explicit(&w->gate, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->threads_lock.state, 0, memory_order_relaxed);
+    if (stop_is_wanted(w))
+        atomic_fetch_add_explicit(&w->stop_epoch, 1, memory_order_relaxed);
 }

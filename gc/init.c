@@ -7,12 +7,11 @@
 
 #include "gc/alloc.h"
 #include "gc/cycle.h"
-#include "gc/sweep.h"
+#include "gc/fork.h"
 #include "gc/thread.h"
 #include "teaspan/init.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 struct tea_heap teai_default_heap TEAI_STATE;
@@ -22,50 +21,21 @@ static struct teai_lock init_lock TEAI_STATE = TEAI_LOCK_INIT(TEAI_RANK_NONE);
 static tea_oom_fn oom_callback TEAI_STATE;
 static void *oom_context TEAI_STATE;
 
-static bool init_is_done(void)
+bool teai_init_is_done(void)
 {
     /* acquire: pairs with the release in init_start(): the heap is complete. */
     return atomic_load_explicit(&init_done, memory_order_acquire) != 0;
 }
 
-/* --- fork: the child has one thread and none of our helpers --- */
-
-static void fork_in_child(void)
+void teai_init_lock(void)
 {
-    struct tea_heap *h = &teai_default_heap;
-    teai_sweep_after_fork(h);
-    teai_mark_after_fork(h);
-    struct tea_mutator *self = teai_self;
-    teai_lock_release(&h->world.threads_lock);
-    h->world.mutators = self;
-    h->world.nmutators = self != NULL;
-    if (self != NULL) {
-        self->tid = teai_platform_thread_id();
-        self->next = self->prev = NULL;
-    }
-    teai_world_release(h);
+    teai_fork_watch(); /* before anything of the collector can be half made */
+    teai_lock_acquire(&init_lock);
 }
 
-static void fork_prepare(void)
+void teai_init_unlock(void)
 {
-    struct tea_heap *h = &teai_default_heap;
-    struct tea_mutator *self = teai_thread_self();
-    teai_world_acquire(h, self);
-    /* No sweeper is inside a span and no mutator inside the runtime while the child's memory is copied. */
-    teai_sweep_finish(h);
-    teai_world_stop(h, self);
-}
-
-static void fork_in_parent(void)
-{
-    teai_world_restart(&teai_default_heap);
-    teai_world_release(&teai_default_heap);
-}
-
-static void fork_in_child_restart(void)
-{
-    atomic_fetch_add_explicit(&teai_default_heap.world.stop_epoch, 1, memory_order_seq_cst);
-    fork_in_child();
+    teai_lock_release(&init_lock);
 }
 
 /* --- start --- */
@@ -91,10 +61,11 @@ static int init_heap(struct tea_heap *h, const struct teai_settings *settings, s
     teai_mark_begin(h, 1);
     teai_gc_pacer_init(h);
     teai_world_init(&h->world, settings->stop_signal);
-    pthread_atfork(fork_prepare, fork_in_parent, fork_in_child_restart);
+    teai_fork_init(h);
     return 0;
 }
 
+/* With the lock free: the sink is the client's and may allocate, which may start a cycle. */
 static void init_report(struct tea_heap *h, const struct teai_settings_report *report)
 {
     for (unsigned i = 0; i < report->nwarnings; i++)
@@ -113,8 +84,7 @@ static void init_apply_options(struct teai_settings *settings, const struct tea_
 }
 
 /* Under init_lock, not yet started. */
-static enum tea_status init_start(const struct teai_settings *settings, const struct teai_settings_report *report,
-                                  const struct tea_options *options)
+static enum tea_status init_start(const struct teai_settings *settings, const struct tea_options *options)
 {
     struct tea_heap *h = &teai_default_heap;
     if (init_heap(h, settings, options->max_heap_bytes) != 0)
@@ -124,9 +94,8 @@ static enum tea_status init_start(const struct teai_settings *settings, const st
         oom_callback = options->oom;
         oom_context = options->oom_context;
     }
-    /* release: pairs with init_is_done(). */
+    /* release: pairs with teai_init_is_done(). */
     atomic_store_explicit(&init_done, 1, memory_order_release);
-    init_report(h, report);
     return TEA_OK;
 }
 
@@ -143,26 +112,28 @@ static void init_say(tea_log_fn log, void *context, const char *text)
 
 struct tea_heap *teai_init_default(void)
 {
-    if (init_is_done())
+    if (teai_init_is_done())
         return &teai_default_heap;
     enum tea_status status = TEA_OK;
-    teai_lock_acquire(&init_lock);
-    if (!init_is_done()) {
+    struct teai_settings_report report;
+    report.nwarnings = 0;
+    teai_init_lock();
+    if (!teai_init_is_done()) {
         struct teai_settings settings;
-        struct teai_settings_report report;
         struct tea_options options = TEA_OPTIONS_INIT;
         teai_settings_read(&settings, &report, teai_platform_getenv);
         if (report.bad_memory_limit) {
             init_say(NULL, NULL, report.error);
             teai_platform_exit(2);
         }
-        status = init_start(&settings, &report, &options);
+        status = init_start(&settings, &options);
     }
-    teai_lock_release(&init_lock);
+    teai_init_unlock();
     if (status != TEA_OK) {
         errno = ENOMEM;
         return NULL;
     }
+    init_report(&teai_default_heap, &report);
     return &teai_default_heap;
 }
 
@@ -191,12 +162,12 @@ enum tea_status tea_init(const struct tea_options *options)
     enum tea_status status = init_check_options(options);
     if (status != TEA_OK)
         return status;
-    teai_lock_acquire(&init_lock);
-    if (init_is_done()) {
+    struct teai_settings_report report;
+    teai_init_lock();
+    if (teai_init_is_done()) {
         status = TEA_ERR_STATE;
     } else {
         struct teai_settings settings;
-        struct teai_settings_report report;
         teai_settings_read(&settings, &report, teai_platform_getenv);
         bool overridden = options->memory_limit_bytes != TEA_MEMORY_LIMIT_DEFAULT;
         if (report.bad_memory_limit && !overridden) {
@@ -204,11 +175,14 @@ enum tea_status tea_init(const struct tea_options *options)
             status = TEA_ERR_INVALID;
         } else {
             init_apply_options(&settings, options);
-            status = init_start(&settings, &report, options);
+            status = init_start(&settings, options);
         }
     }
-    teai_lock_release(&init_lock);
-    if (status == TEA_OK && teai_thread_self() == NULL)
+    teai_init_unlock();
+    if (status != TEA_OK)
+        return status;
+    init_report(&teai_default_heap, &report);
+    if (teai_thread_self() == NULL)
         status = TEA_ERR_NOMEM;
     return status;
 }
@@ -224,18 +198,18 @@ void tea_set_log_sink(tea_log_fn log, void *context)
 
 void tea_set_oom_callback(tea_oom_fn oom, void *context)
 {
-    teai_lock_acquire(&init_lock);
+    teai_init_lock();
     oom_callback = oom;
     oom_context = context;
-    teai_lock_release(&init_lock);
+    teai_init_unlock();
 }
 
 bool teai_oom_ask(size_t size_bytes)
 {
-    teai_lock_acquire(&init_lock);
+    teai_init_lock();
     tea_oom_fn oom = oom_callback;
     void *context = oom_context;
-    teai_lock_release(&init_lock);
+    teai_init_unlock();
     return oom != NULL && oom(size_bytes, context);
 }
 

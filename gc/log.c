@@ -10,7 +10,7 @@
 
 void teai_log_init(struct teai_log *log)
 {
-    log->lock.rank = TEAI_RANK_METADATA;
+    log->lock.rank = TEAI_RANK_LOG;
     log->sink = NULL;
     log->context = NULL;
 }

@@ -238,4 +238,7 @@ void teai_sweep_wake(struct tea_heap *h)
 void teai_sweep_after_fork(struct tea_heap *h)
 {
     h->sweep.thread_started = false;
+    /* The sweeper may have counted itself active for a moment although nothing was left to sweep. */
+    if (teai_sweep_is_done(h))
+        atomic_store_explicit(&h->sweep.nactive, 0, memory_order_relaxed);
 }

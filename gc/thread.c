@@ -7,6 +7,7 @@
  */
 #include "gc/thread.h"
 
+#include "gc/fork.h"
 #include "gc/init.h"
 
 #include <errno.h>
@@ -83,7 +84,10 @@ struct tea_mutator *teai_thread_self(void)
     if (TEAI_LIKELY(m != NULL))
         return m;
     struct tea_heap *h = teai_init_default();
-    return h != NULL ? teai_thread_attach(h) : NULL;
+    if (h == NULL)
+        return NULL;
+    teai_fork_check(h, NULL);
+    return teai_thread_attach(h);
 }
 
 static void thread_keep_counts(struct tea_heap *h, struct tea_mutator *m)
@@ -94,13 +98,31 @@ static void thread_keep_counts(struct tea_heap *h, struct tea_mutator *m)
     atomic_fetch_add_explicit(&h->counters.tiny_mallocs, m->tiny.nallocs, memory_order_relaxed);
 }
 
-void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m)
+static void thread_flush(struct tea_heap *h, struct tea_mutator *m)
 {
-    teai_runtime_enter(m);
     for (unsigned i = TEAI_CLASS_FIRST_SMALL; i < TEAI_NSPAN_CLASSES; i++)
         teai_cache_flush(h, m, (uint8_t)i);
     teai_page_cache_flush(h->pages, &m->pages);
     teai_live_sub(h, m->freed_bytes);
+    m->freed_bytes = 0;
+}
+
+static void thread_free_record(struct tea_heap *h, struct tea_mutator *m)
+{
+    teai_metadata_free(&h->metadata, m, teai_round_up(sizeof *m, teai_platform_os_page_bytes()));
+}
+
+void teai_thread_abandon(struct tea_heap *h, struct tea_mutator *m)
+{
+    thread_flush(h, m);
+    thread_keep_counts(h, m);
+    thread_free_record(h, m);
+}
+
+void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m)
+{
+    teai_runtime_enter(m);
+    thread_flush(h, m);
     teai_runtime_leave(h, m);
 
     /* Waiting for the list's lock while a stop holds it: count as stopped, or that stop waits for us. */
@@ -112,5 +134,5 @@ void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m)
     thread_unlink(&h->world, m);
     thread_keep_counts(h, m);
     teai_self = NULL;
-    teai_metadata_free(&h->metadata, m, teai_round_up(sizeof *m, teai_platform_os_page_bytes()));
+    thread_free_record(h, m);
 }

@@ -39,6 +39,8 @@ extern _Thread_local struct tea_mutator *teai_self __attribute__((tls_model("ini
 /* The calling thread's record; attaches it (and starts the collector) if need be. NULL with errno set: no memory. */
 struct tea_mutator *teai_thread_self(void);
 struct tea_mutator *teai_thread_attach(struct tea_heap *h);
+/* fork.c, in a child: give back what a thread cached that does not exist here, and its record. It need not be listed. */
+void teai_thread_abandon(struct tea_heap *h, struct tea_mutator *m);
 /* Give back what the thread caches and forget it. */
 void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m);
 
