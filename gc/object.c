@@ -249,7 +249,8 @@ static void *resize_move(struct resize *r, size_t size_bytes)
     void *copy = resize_alloc_copy(r, size_bytes);
     if (copy == NULL)
         return NULL;
-    memcpy(copy, (void *)r->addr, r->old_bytes < size_bytes ? r->old_bytes : size_bytes);
+    /* memmove: the new place of a tiny object may be in the block of the old, of which all to its end is copied. */
+    memmove(copy, (void *)r->addr, r->old_bytes < size_bytes ? r->old_bytes : size_bytes);
     struct tea_heap *h = r->heap;
     teai_runtime_enter(r->mutator);
     if (h->pins.nused != 0)
