@@ -1,6 +1,8 @@
 # cmake/library.cmake -- libteaspan, shared and static, from one set of position-independent objects.
 file(GLOB teaspan_sources CONFIGURE_DEPENDS
      base/*.c platform/*.c pacer/*.c gc/*.c scavenger/*.c)
+set(teaspan_names_source ${PROJECT_SOURCE_DIR}/gc/interpose_names.c)
+list(REMOVE_ITEM teaspan_sources ${teaspan_names_source})
 
 add_library(teaspan_objects OBJECT ${teaspan_sources})
 set_target_properties(teaspan_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -31,6 +33,24 @@ foreach(library teaspan teaspan_static)
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
+
+# Functions of the C library that programs reach through us (gc/interpose.c): exported by the shared library, wrapped by the
+# linker for the archive. A sanitizer's own versions come before the shared library's, and take them for the C library's; so
+# a sanitized one exports none.
+set(teaspan_interposed
+    pthread_create pthread_join pthread_tryjoin_np pthread_timedjoin_np pthread_detach pthread_exit
+    pthread_sigmask sigprocmask sigaction signal)
+list(JOIN teaspan_interposed ",--wrap=" teaspan_wrap_flags)
+set(teaspan_wrap_flags -Wl,--wrap=${teaspan_wrap_flags})
+target_link_options(teaspan_static INTERFACE ${teaspan_wrap_flags})
+target_sources(teaspan_static PRIVATE ${teaspan_names_source})
+target_compile_definitions(teaspan_static PRIVATE TEASPAN_WRAPPED)
+target_include_directories(teaspan_static PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(teaspan_static PROPERTIES POSITION_INDEPENDENT_CODE ON)
+if(NOT TEASPAN_SANITIZE)
+    target_sources(teaspan PRIVATE ${teaspan_names_source})
+    target_include_directories(teaspan PRIVATE ${PROJECT_SOURCE_DIR})
+endif()
 
 # z,defs does not go with sanitizers: their run-time library is linked to the program only.
 if(TEASPAN_SANITIZE)

@@ -2,7 +2,7 @@
  *
  * A state machine, run by the thread that found a cycle due, under the world lock:
  *
- *   prepare      finish the sweep of the cycle before; list static data (the loader's lock is free)
+ *   prepare      start helper threads; finish the sweep of the cycle before; list static data (the loader's lock is free)
  *   begin        stop the world; blacken leased slots, take the spans from the caches; phase MARK
  *   mark         list roots, mark from them (mark_workers.c)
  *   terminate    phase MARK_TERMINATION; the checker, if asked for; new goal and trigger; everything in use is unswept
@@ -41,6 +41,7 @@ struct cycle {
     struct teai_reference_result check;
     uint64_t time_to_stop_ns;
     uint64_t cpu_begin_ns;
+    uint32_t nmarkers;
 };
 
 static void cycle_set_phase(struct tea_heap *h, enum teai_phase phase)
@@ -74,8 +75,7 @@ static void cycle_list_mutator(struct cycle *c, struct tea_mutator *m)
     struct tea_heap *h = c->heap;
     teai_mark_add_root(h, m->sp_addr, m->stack_limit_addr, false);
     teai_mark_add_root(h, m->alt_base_addr, m->alt_limit_addr, false);
-    for (unsigned i = 0; i < m->ntls; i++)
-        teai_mark_add_root(h, m->tls_base_addr[i], m->tls_limit_addr[i], false);
+    teai_thread_roots_list(h, m);
     uintptr_t tiny_addr = (uintptr_t)&m->tiny.block_addr;
     teai_mark_add_root(h, tiny_addr, tiny_addr + sizeof m->tiny.block_addr, true);
     c->record.stack_bytes += m->stack_limit_addr - m->sp_addr;
@@ -91,13 +91,14 @@ static void cycle_list_roots(struct cycle *c)
     teai_mark_add_root(h, (uintptr_t)h->pins.table, (uintptr_t)(h->pins.table + h->pins.nslots), true);
     for (struct tea_mutator *m = h->world.mutators; m != NULL; m = m->next)
         cycle_list_mutator(c, m);
+    teai_thread_roots_list_results(h);
     c->record.globals_bytes = h->roots.static_bytes;
 }
 
 static void cycle_mark(struct cycle *c)
 {
     struct tea_heap *h = c->heap;
-    teai_mark_begin(h, cycle_markers_wanted(h));
+    teai_mark_begin(h, c->nmarkers);
     cycle_list_roots(c);
     c->record.marked_bytes = teai_mark_run(h);
     c->record.marked_ns = teai_platform_now_ns();
@@ -179,9 +180,11 @@ void teai_cycle_run(struct tea_heap *h, struct tea_mutator *self, enum teai_cycl
         teai_world_release(h); /* another thread has just run it */
         return;
     }
-    struct cycle c = { .heap = h, .self = self, .record.forced = reason == TEAI_CYCLE_FORCED };
+    struct cycle c = { .heap = h, .self = self, .record.forced = reason == TEAI_CYCLE_FORCED,
+                       .nmarkers = cycle_markers_wanted(h) };
+    teai_mark_start_helpers(h, c.nmarkers);
     teai_sweep_finish(h);
-    if (!teai_roots_snapshot(h, self)) {
+    if (!teai_roots_snapshot(h)) {
         teai_world_release(h); /* no memory to list the roots: no cycle is better than a wrong one */
         return;
     }

@@ -2,20 +2,29 @@
 #ifndef TEAI_HANDSHAKE_H
 #define TEAI_HANDSHAKE_H
 
+#include "gc/histogram.h"
 #include "platform/platform.h"
 
 struct tea_heap;
 struct tea_mutator;
 
 struct teai_world {
-    struct teai_lock threads_lock;      /* the list below; held throughout a stop */
+    struct teai_lock threads_lock;      /* the lists below; held throughout a stop */
     struct tea_mutator *mutators;
+    struct tea_mutator *ended;          /* threads that ended and may still be joined: their results are roots */
     uint32_t nmutators;
+    uint64_t nattached;                 /* ever; numbers the records */
     _Atomic uint32_t stop_epoch;        /* odd: a stop is wanted or in force; futex of the stopped */
     _Atomic uint32_t ack;               /* futex of the stopping thread: grows as mutators stop */
+    _Atomic uint32_t stray_tid;         /* a thread that got a stop signal and is no mutator; 0: none */
     _Atomic uint32_t holder;            /* world lock: 0 free, 1 held, 2 held and waited for */
-    _Atomic uint32_t gate;              /* tid of a thread that forks: others stay out of the runtime; futex */
-    int signal;
+    _Atomic uint32_t gate;              /* tid of the thread that forks, 0: open; futex of those who wait outside the runtime */
+    _Atomic int signal;                 /* 0: the collector has not started */
+    uint64_t patience_ns;               /* a stop that takes longer is reported, once */
+
+    /* Of all stops; written by the stopping thread. */
+    uint64_t stopped_since_ns;
+    struct teai_histogram time_to_stop_ns, stopped_ns;
 };
 
 void teai_world_init(struct teai_world *w, int signal);
@@ -34,15 +43,24 @@ void teai_world_restart(struct tea_heap *h);
 void teai_runtime_enter(struct tea_mutator *m);
 void teai_runtime_leave(struct tea_heap *h, struct tea_mutator *m);
 
-/* fork.c: let no other mutator into the runtime, and return when none is inside; let them in again. Between the two, mutators
- * run. The caller holds the world. */
+/* Keep all other mutators out of the runtime (they run on, and wait when they need it) until the gate is opened. The caller
+ * holds the world; self may be NULL. */
 void teai_world_close_gate(struct tea_heap *h, struct tea_mutator *self);
 void teai_world_open_gate(struct tea_heap *h);
 bool teai_world_gate_is_mine(const struct tea_heap *h, const struct tea_mutator *self);
-/* In a child whose parent made no preparations: nobody holds the world, nobody waits. */
+/* In a forked child: nobody holds the world, no stop is in force, the gate is open, the list of threads is free. */
 void teai_world_reset_in_child(struct tea_heap *h);
 
 /* Run fn(argument) while the caller counts as stopped: it must not touch the heap. */
 void teai_world_call_blocking(struct tea_heap *h, struct tea_mutator *self, void (*fn)(void *), void *argument);
+
+/* Blocking regions (teaspan/thread.h). The stack from `frame_addr` on is the thread's own; what lies below it during the
+ * call, saved registers included, is copied into the record. */
+void teai_blocking_enter(struct tea_mutator *m, uintptr_t frame_addr);
+void teai_blocking_leave(struct tea_mutator *m);
+
+/* With in_runtime set: no longer count as running, holding no references (end), or begin to run (begin). */
+void teai_world_end_mutator(struct tea_mutator *m);
+void teai_world_begin_mutator(struct tea_mutator *m);
 
 #endif

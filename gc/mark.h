@@ -122,6 +122,8 @@ struct teai_mark {
 void teai_mark_init(struct tea_heap *h);
 /* A new cycle with `nmarkers` markers, the world stopped: lists empty, counts zero. */
 void teai_mark_begin(struct tea_heap *h, uint32_t nmarkers);
+/* Before the stop, since it takes locks of the C library and the loader: have the threads for so many markers. */
+void teai_mark_start_helpers(struct tea_heap *h, uint32_t nmarkers);
 /* Add the words of [base, limit) as roots (see struct teai_root_block). */
 void teai_mark_add_root(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr, bool exact);
 /* Mark everything reachable from the roots added; returns bytes marked. */

@@ -253,17 +253,21 @@ static void helper_main(void *argument)
     }
 }
 
-static void helpers_start(struct teai_mark *mark)
+static bool helper_start(struct tea_heap *h, uint32_t index)
 {
-    while (mark->nhelpers_started + 1 < mark->nmarkers) {
-        struct teai_marker *m = mark->markers[mark->nhelpers_started + 1];
-        m->start_epoch = atomic_load_explicit(&mark->go_epoch, memory_order_relaxed);
-        if (teai_platform_helper_start("teaspan-mark", helper_main, m) != 0)
-            break;
+    struct teai_mark *mark = &h->mark;
+    struct teai_marker **m = &mark->markers[index];
+    if (*m == NULL && (*m = marker_new(h, index)) == NULL)
+        return false;
+    (*m)->start_epoch = atomic_load_explicit(&mark->go_epoch, memory_order_relaxed);
+    return teai_platform_helper_start("teaspan-mark", helper_main, *m) == 0;
+}
+
+void teai_mark_start_helpers(struct tea_heap *h, uint32_t nmarkers)
+{
+    struct teai_mark *mark = &h->mark;
+    while (mark->nhelpers_started + 1 < nmarkers && helper_start(h, mark->nhelpers_started + 1))
         mark->nhelpers_started++;
-    }
-    if (mark->nmarkers > mark->nhelpers_started + 1)
-        mark->nmarkers = mark->nhelpers_started + 1; /* the system gives no more threads */
 }
 
 static void round_run(struct tea_heap *h)
@@ -325,7 +329,8 @@ enum { WORK_POOL_KEEP_BYTES = 1 << 20 };
 uint64_t teai_mark_run(struct tea_heap *h)
 {
     struct teai_mark *mark = &h->mark;
-    helpers_start(mark);
+    if (mark->nmarkers > mark->nhelpers_started + 1)
+        mark->nmarkers = mark->nhelpers_started + 1; /* the system gave no more threads */
     if (mark->nmarkers == 1)
         mark->markers[0]->parallel = false;
     mark_run_roots(h);

@@ -12,7 +12,6 @@
 #include "gc/root.h"
 
 #include "gc/heap.h"
-#include "gc/thread.h"
 
 #include <link.h>
 #include <string.h>
@@ -91,7 +90,6 @@ enum tea_status teai_root_remove(struct tea_heap *h, uintptr_t base_addr, uintpt
 
 struct snapshot {
     struct tea_heap *heap;
-    struct tea_mutator *mutator;
     bool complete;
 };
 
@@ -129,29 +127,17 @@ static struct teai_range object_relro(const struct dl_phdr_info *info)
     return (struct teai_range){ 0, 0 };
 }
 
-static void snapshot_add_thread_locals(struct snapshot *snap, const struct dl_phdr_info *info, const ElfW(Phdr) *ph)
-{
-    struct tea_mutator *m = snap->mutator;
-    uintptr_t base = (uintptr_t)info->dlpi_tls_data;
-    if (base == 0 || m->ntls == TEAI_MAX_TLS_RANGES)
-        return;
-    m->tls_base_addr[m->ntls] = base;
-    m->tls_limit_addr[m->ntls] = base + ph->p_memsz;
-    m->ntls++;
-}
-
 static int snapshot_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct snapshot *snap = context;
     struct teai_range own = { (uintptr_t)__start_teaspan_state, (uintptr_t)__stop_teaspan_state };
     struct teai_range relro = object_relro(info);
-    bool has_tls_data = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data;
+    if (!teai_thread_roots_note_module(snap->heap, info, size))
+        snap->complete = false;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
         uintptr_t base = info->dlpi_addr + ph->p_vaddr;
         struct teai_range range = { base, base + ph->p_memsz };
-        if (ph->p_type == PT_TLS && has_tls_data)
-            snapshot_add_thread_locals(snap, info, ph);
         if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W))
             continue;
         if (relro.base_addr >= range.base_addr && relro.base_addr < range.limit_addr)
@@ -161,12 +147,13 @@ static int snapshot_object(struct dl_phdr_info *info, size_t size, void *context
     return 0;
 }
 
-bool teai_roots_snapshot(struct tea_heap *h, struct tea_mutator *m)
+bool teai_roots_snapshot(struct tea_heap *h)
 {
-    struct snapshot snap = { h, m, true };
+    struct snapshot snap = { h, true };
     h->roots.static_data.nitems = 0;
     h->roots.static_bytes = 0;
-    m->ntls = 0;
+    h->roots.tls_modules.nitems = 0;
     dl_iterate_phdr(snapshot_object, &snap);
+    teai_thread_roots_report(h);
     return snap.complete;
 }

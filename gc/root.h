@@ -2,13 +2,11 @@
 #ifndef TEAI_ROOT_H
 #define TEAI_ROOT_H
 
+#include "gc/thread_roots.h"
 #include "platform/platform.h"
 #include "teaspan/base.h"
 
-enum { TEAI_MAX_TLS_RANGES = 8 };
-
 struct tea_heap;
-struct tea_mutator;
 
 struct teai_range {
     uintptr_t base_addr, limit_addr;
@@ -25,14 +23,15 @@ struct teai_roots {
     struct teai_range_list registered;
     struct teai_range_list static_data;   /* of this cycle; rebuilt before each stop */
     uint64_t static_bytes;
+    struct teai_tls_modules tls_modules;  /* of this cycle, likewise */
 };
 
 void teai_roots_init(struct teai_roots *roots);
 enum tea_status teai_root_add(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr);
 enum tea_status teai_root_remove(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr);
 /* Before the stop, since it takes the loader's lock: list the writable data of the program and its libraries, less
- * the collector's own, and the calling thread's thread-locals (into `m`). False: no memory for the list. */
-bool teai_roots_snapshot(struct tea_heap *h, struct tea_mutator *m);
+ * the collector's own, and which of them have thread-locals. False: no memory for the list. */
+bool teai_roots_snapshot(struct tea_heap *h);
 
 bool teai_range_list_add(struct tea_heap *h, struct teai_range_list *list, struct teai_range range);
 

@@ -90,6 +90,19 @@ static void stats_add_cycles(struct tea_stats *s, const struct tea_heap *h)
     s->markers = h->mark.nmarkers_max;
 }
 
+/* This read's own stop is in the figures of the next one. */
+static void stats_add_stops(struct tea_stats *s, const struct teai_world *w)
+{
+    const struct teai_histogram *to_stop = &w->time_to_stop_ns, *stopped = &w->stopped_ns;
+    s->num_stops = stopped->count;
+    s->time_to_stop_p50_ns = teai_histogram_quantile(to_stop, 500);
+    s->time_to_stop_p99_ns = teai_histogram_quantile(to_stop, 990);
+    s->time_to_stop_max_ns = to_stop->max;
+    s->stopped_p50_ns = teai_histogram_quantile(stopped, 500);
+    s->stopped_p99_ns = teai_histogram_quantile(stopped, 990);
+    s->stopped_max_ns = stopped->max;
+}
+
 /* By the stopped collector's rules: nothing here allocates or locks. */
 static void stats_fill_stopped(struct tea_stats *s, struct tea_heap *h)
 {
@@ -98,6 +111,7 @@ static void stats_fill_stopped(struct tea_stats *s, struct tea_heap *h)
     stats_add_objects(s, h, &counts);
     stats_add_pages(s, h);
     stats_add_cycles(s, h);
+    stats_add_stops(s, &h->world);
 }
 
 enum tea_status tea_stats_read(struct tea_stats *stats)

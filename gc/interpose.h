@@ -1,0 +1,31 @@
+/* gc/interpose.h -- functions of the C library that programs reach through us, and the signals that concern us. */
+#ifndef TEAI_INTERPOSE_H
+#define TEAI_INTERPOSE_H
+
+#include <pthread.h>
+#include <signal.h>
+
+/* What the program's calls become (interpose_names.c). */
+__typeof__(pthread_create) teai_interpose_pthread_create;
+__typeof__(pthread_join) teai_interpose_pthread_join;
+__typeof__(pthread_tryjoin_np) teai_interpose_pthread_tryjoin_np;
+__typeof__(pthread_timedjoin_np) teai_interpose_pthread_timedjoin_np;
+__typeof__(pthread_detach) teai_interpose_pthread_detach;
+void teai_interpose_pthread_exit(void *result) __attribute__((noreturn));
+__typeof__(pthread_sigmask) teai_interpose_pthread_sigmask;
+__typeof__(sigprocmask) teai_interpose_sigprocmask;
+__typeof__(sigaction) teai_interpose_sigaction;
+__typeof__(signal) teai_interpose_signal;
+
+typedef void (*teai_signal_handler_fn)(int signal, siginfo_t *info, void *context);
+
+/* Make `handler` the process's handler of this signal; what was there before is the program's. */
+void teai_signal_install(int signal, teai_signal_handler_fn handler);
+/* Once more, if something replaced it behind our back; that is then the program's handler. Async-signal-safe. */
+void teai_signal_reinstall(int signal, teai_signal_handler_fn handler);
+/* Let the calling thread receive it. */
+void teai_signal_unblock(int signal);
+/* A signal that is not the collector's: call the program's handler. Async-signal-safe. */
+void teai_signal_forward(int signal, siginfo_t *info, void *context);
+
+#endif

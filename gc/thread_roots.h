@@ -1,0 +1,31 @@
+/* gc/thread_roots.h -- what a thread refers to beside its stack: thread-locals, specific data, argument and result. */
+#ifndef TEAI_THREAD_ROOTS_H
+#define TEAI_THREAD_ROOTS_H
+
+#include "platform/platform.h"
+
+struct dl_phdr_info;
+struct tea_heap;
+struct tea_mutator;
+
+/* A loaded object's thread-locals: the number of the module, and the size of each thread's block. */
+struct teai_tls_module {
+    size_t id, size_bytes;
+};
+
+struct teai_tls_modules {
+    struct teai_tls_module *items;
+    size_t nitems, capacity, mapping_bytes;
+    bool layout_is_wrong;   /* the walk found something else than the loader says */
+    bool layout_is_reported;
+};
+
+/* Before a stop, from within dl_iterate_phdr(): note a loaded object's PT_TLS header. False: no memory. */
+bool teai_thread_roots_note_module(struct tea_heap *h, const struct dl_phdr_info *info, size_t info_bytes);
+/* With no lock held: say so, once, if the C library's layout is not the one we know. */
+void teai_thread_roots_report(struct tea_heap *h);
+/* In the stop: add what belongs to one mutator as roots, its stack aside; then the results of ended threads. */
+void teai_thread_roots_list(struct tea_heap *h, const struct tea_mutator *m);
+void teai_thread_roots_list_results(struct tea_heap *h);
+
+#endif
