@@ -59,13 +59,15 @@ void test_apart(void (*function)(void *argument), void *argument)
     TEST_REQUIRE(pthread_join(thread, NULL) == 0);
 }
 
-enum { SCRUB_BYTES = 64 << 10 };
+/* More than the collector's own calls use. Not instrumented: a sanitizer's frame has parts that are not ours to clear. */
+enum { SCRUB_BYTES = 24 << 10 };
 
-TEAI_NOINLINE void test_scrub_stack(void)
+TEAI_NOINLINE TEAI_NO_SANITIZE void test_scrub_stack(void)
 {
-    char below[SCRUB_BYTES];
-    memset(below, 0, sizeof below);
-    __asm__ volatile("" : : "r"(below) : "memory");
+    volatile uintptr_t below[SCRUB_BYTES / sizeof(uintptr_t)];
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++)
+        below[i] = 0;
+    (void)below[0];
 }
 
 static TEAI_NOINLINE bool is_alive(uintptr_t hidden)

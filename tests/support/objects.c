@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-/* More than the collector's own calls use. */
-enum { SCRUB_STACK_BYTES = 24 << 10 };
-
-static TEAI_NOINLINE TEAI_NO_SANITIZE void scrub_stack(void)
-{
-    volatile uintptr_t frame[SCRUB_STACK_BYTES / sizeof(uintptr_t)];
-    for (size_t i = 0; i < sizeof frame / sizeof frame[0]; i++)
-        frame[i] = 0;
-    (void)frame[0];
-}
-
 /* Arguments, results and scratch registers; vector registers may hold copies made by memcpy(). */
 static TEAI_NOINLINE void scrub_registers(void)
 {
@@ -43,7 +32,7 @@ static TEAI_NOINLINE void scrub_registers(void)
 
 TEAI_NOINLINE void test_scrub(void)
 {
-    scrub_stack();
+    test_scrub_stack();
     scrub_registers();
 }
 

@@ -29,7 +29,8 @@ static void a_collection_is_counted_and_marked_as_forced(void **state)
         assert_int_equal(tea_gc_count(), n);
         assert_int_equal(test_stats().num_forced_gc, n);
     }
-    allocate(10 * MIB);
+    tea_set_gc_percent(10);
+    allocate(20 * MIB);
     struct tea_stats stats = test_stats();
     assert_true(stats.num_gc > 5);
     assert_int_equal(stats.num_forced_gc, 5);
