@@ -91,6 +91,8 @@ static void cycle_list_roots(struct cycle *c)
     teai_mark_add_root(h, (uintptr_t)h->pins.table, (uintptr_t)(h->pins.table + h->pins.nslots), true);
     for (struct tea_mutator *m = h->world.mutators; m != NULL; m = m->next)
         cycle_list_mutator(c, m);
+    c->record.stack_bytes += teai_fibers_list_roots(h);
+    teai_root_callbacks_call(h, c->self);
     teai_thread_roots_list_results(h);
     c->record.globals_bytes = h->roots.static_bytes;
 }

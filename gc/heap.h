@@ -7,11 +7,13 @@
 #define TEAI_HEAP_H
 
 #include "gc/central.h"
+#include "gc/fiber.h"
 #include "gc/handshake.h"
 #include "gc/log.h"
 #include "gc/metadata.h"
 #include "gc/pin.h"
 #include "gc/root.h"
+#include "gc/root_callback.h"
 #include "gc/settings.h"
 #include "gc/span.h"
 #include "gc/mark.h"
@@ -84,6 +86,8 @@ struct tea_heap {
     struct teai_sweep sweep;
     struct teai_world world;
     struct teai_roots roots;
+    struct teai_root_callbacks root_callbacks;
+    struct teai_fibers fibers;
     struct teai_pins pins;
     struct teai_mark mark;
     struct teai_log log;

@@ -148,6 +148,7 @@ void teai_thread_drop_stopped(struct tea_heap *h, struct tea_mutator *m)
 
 void teai_thread_abandon(struct tea_heap *h, struct tea_mutator *m)
 {
+    teai_fibers_thread_lost(h, m);
     thread_flush(h, m);
     thread_keep_counts(h, m);
     thread_free_record(h, m);
@@ -300,6 +301,7 @@ void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m)
     struct teai_world *w = &h->world;
     teai_runtime_enter(m);
     thread_flush(h, m);
+    teai_fibers_thread_ends(h, m);
     teai_runtime_leave(h, m);
 
     /* Waiting for the list's lock while a stop holds it: count as stopped, or that stop waits for us. */

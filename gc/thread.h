@@ -3,6 +3,7 @@
 #define TEAI_THREAD_H
 
 #include "gc/cache.h"
+#include "gc/fiber.h"
 #include "gc/heap.h"
 
 #include <pthread.h>
@@ -43,6 +44,7 @@ struct tea_mutator {
     _Atomic uint32_t may_begin;  /* futex: `pthread` is set */
     uint64_t serial;             /* never used twice */
 
+    struct teai_fiber_state fiber;
     int tid;
     pthread_t pthread;
     struct tea_mutator *next, *prev;

@@ -5,6 +5,7 @@
 #include <teaspan/base.h>
 #include <teaspan/alloc.h>
 #include <teaspan/root.h>
+#include <teaspan/fiber.h>
 #include <teaspan/thread.h>
 #include <teaspan/arena.h>
 #include <teaspan/pacer.h>
