@@ -9,6 +9,7 @@ enum teai_lock_rank {
     TEAI_RANK_THREADS,    /* gc/thread.c: the list of mutators */
     TEAI_RANK_ROOTS,      /* gc/root.c: registered ranges */
     TEAI_RANK_PINS,       /* gc/pin.c: uncollectable objects */
+    TEAI_RANK_SPECIALS,   /* gc/special.c: finalizers, cleanups, weak pointers */
     TEAI_RANK_CENTRAL,    /* gc/central.c: spans of one span class; never two at once */
     TEAI_RANK_PACER,      /* gc/gc_pacer.c: settings and the goal derived from them */
     TEAI_RANK_PAGE_HEAP,  /* gc/page_heap.c */

@@ -5,7 +5,7 @@
  *   prepare      start helper threads; finish the sweep of the cycle before; list static data (the loader's lock is free)
  *   begin        stop the world; blacken leased slots, take the spans from the caches; phase MARK
  *   mark         list roots, mark from them (mark_workers.c)
- *   terminate    phase MARK_TERMINATION; the checker, if asked for; new goal and trigger; everything in use is unswept
+ *   terminate    phase MARK_TERMINATION; the checker, if asked for; finalizers become due, weak pointers are cleared; new goal and trigger; everything in use is unswept
  *   end          phase OFF; restart the world; wake the sweeper, say what happened
  *
  * Marking happens with the world stopped. What marking beside the program needs lies between `begin` and
@@ -89,6 +89,7 @@ static void cycle_list_roots(struct cycle *c)
         for (size_t k = 0; k < lists[i]->nitems; k++)
             teai_mark_add_root(h, lists[i]->items[k].base_addr, lists[i]->items[k].limit_addr, false);
     teai_mark_add_root(h, (uintptr_t)h->pins.table, (uintptr_t)(h->pins.table + h->pins.nslots), true);
+    teai_specials_list_roots_stopped(h);
     for (struct tea_mutator *m = h->world.mutators; m != NULL; m = m->next)
         cycle_list_mutator(c, m);
     c->record.stack_bytes += teai_fibers_list_roots(h);
@@ -112,6 +113,7 @@ static void cycle_terminate(struct cycle *c)
     cycle_set_phase(h, TEAI_PHASE_MARK_TERMINATION);
     if (h->settings.check_mark)
         c->check = teai_mark_reference_compare(h);
+    c->record.marked_bytes += teai_specials_end_mark_stopped(h);
     teai_sweep_begin_stopped(h);
     cycle_set_phase(h, TEAI_PHASE_OFF);
 }
@@ -172,6 +174,13 @@ static void cycle_check_result(const struct cycle *c)
         teai_fatal(__FILE__, __LINE__, "marking missed reachable objects");
 }
 
+static void cycle_trim_specials(struct tea_heap *h, struct tea_mutator *self)
+{
+    teai_runtime_enter(self);
+    teai_specials_trim(h);
+    teai_runtime_leave(h, self);
+}
+
 void teai_cycle_run(struct tea_heap *h, struct tea_mutator *self, enum teai_cycle_reason reason)
 {
     if (teai_world_gate_is_mine(h, self))
@@ -199,5 +208,7 @@ void teai_cycle_run(struct tea_heap *h, struct tea_mutator *self, enum teai_cycl
         teai_sweep_wake(h);
     else
         teai_sweep_finish(h);
+    cycle_trim_specials(h, self);
     teai_world_release(h);
+    teai_finalizers_wake(h);
 }

@@ -65,6 +65,7 @@ static void child_put_in_order(struct tea_heap *h, struct tea_mutator *self)
         atomic_store_explicit(fork_mark, 1, memory_order_relaxed);
     teai_sweep_after_fork(h);
     teai_mark_after_fork(h);
+    teai_finalizers_after_fork(h);
     child_keep_only(h, self);
 }
 

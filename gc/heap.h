@@ -8,6 +8,7 @@
 
 #include "gc/central.h"
 #include "gc/fiber.h"
+#include "gc/finalizer.h"
 #include "gc/handshake.h"
 #include "gc/log.h"
 #include "gc/metadata.h"
@@ -16,6 +17,7 @@
 #include "gc/root_callback.h"
 #include "gc/settings.h"
 #include "gc/span.h"
+#include "gc/special.h"
 #include "gc/mark.h"
 #include "pacer/pacer.h"
 #include "teaspan/stats.h"
@@ -89,6 +91,8 @@ struct tea_heap {
     struct teai_root_callbacks root_callbacks;
     struct teai_fibers fibers;
     struct teai_pins pins;
+    struct teai_specials specials;
+    struct teai_finalizers finalizers;
     struct teai_mark mark;
     struct teai_log log;
     struct teai_metadata metadata;

@@ -258,6 +258,26 @@ static void mark_scan_object(struct teai_marker *m, uintptr_t addr)
     mark_scan_range(m, addr, addr + info.slot_bytes, info.is_typed);
 }
 
+static void mark_large_contents(struct teai_marker *m, uint32_t span)
+{
+    uintptr_t base = teai_page_addr(&m->tables, span);
+    size_t bytes = m->tables.spans[span].kind == TEAI_LEAF ? 0 : large_scan_bytes(&m->tables.spans[span]);
+    for (size_t at = 0; at < bytes; at += TEAI_OBLET_BYTES)
+        if (!teai_work_push(&m->heap->mark.pool, &m->objects, base + at))
+            mark_scan_oblet(m, span, base + at);
+}
+
+void teai_mark_contents(struct teai_marker *m, uintptr_t object)
+{
+    const struct teai_tables *t = &m->tables;
+    unsigned tag = atomic_load_explicit(&t->page_tag[teai_page_of(t, object)], memory_order_relaxed);
+    const struct teai_class_info info = teai_class_info[(uint8_t)tag];
+    if ((uint8_t)tag == TEAI_CLASS_LARGE)
+        mark_large_contents(m, teai_page_of(t, object)); /* its start, so the page is the span's first */
+    else if (!info.is_leaf)
+        mark_scan_range(m, object, object + info.slot_bytes, info.is_typed);
+}
+
 /* --- scanning a queued span ---
  *
  * While a marker scans a span it holds span_grey at ONE. Objects that become grey in it meanwhile raise it to MANY and queue

@@ -130,6 +130,8 @@ void teai_mark_add_root(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit
 uint64_t teai_mark_run(struct tea_heap *h);
 /* Shade the object that `addr` points into (a pointer known to the collector itself). */
 void teai_mark_shade(struct teai_marker *m, uintptr_t addr);
+/* Shade what the object that starts at `object` refers to, but not the object itself. */
+void teai_mark_contents(struct teai_marker *m, uintptr_t object);
 /* Forget helper threads after fork. */
 void teai_mark_after_fork(struct tea_heap *h);
 

@@ -8,6 +8,7 @@
 #include "gc/arena.h"
 #include "gc/cycle.h"
 #include "gc/thread.h"
+#include "gc/weak.h"
 
 struct reference {
     struct tea_heap *heap;
@@ -87,6 +88,38 @@ static void reference_scan(struct reference *r, uintptr_t object)
             reference_reach(r, teai_word_load((const uintptr_t *)addr));
 }
 
+static void reference_drain(struct reference *r)
+{
+    while (r->nstack != 0)
+        reference_scan(r, r->stack[--r->nstack]);
+}
+
+static void reference_scan_finalizable(void *context, uintptr_t object)
+{
+    struct reference *r = context;
+    reference_scan(r, object);
+    reference_drain(r);
+}
+
+static void reference_reach_value(void *context, uintptr_t ephemeron, uintptr_t key, uintptr_t value)
+{
+    struct reference *r = context;
+    const struct teai_tables *t = &r->heap->tables;
+    if (!reference_is_reached(r, teai_slot_find(t, ephemeron)) || !reference_is_reached(r, teai_slot_find(t, key)))
+        return;
+    reference_reach(r, value);
+    reference_drain(r);
+}
+
+static void reference_reach_ephemerons(struct reference *r)
+{
+    uint64_t nreached;
+    do {
+        nreached = r->nreached;
+        teai_ephemerons_visit_stopped(r->heap, reference_reach_value, r);
+    } while (r->nreached != nreached);
+}
+
 static bool slot_is_leased(struct tea_heap *h, uintptr_t addr)
 {
     for (const struct tea_mutator *m = h->world.mutators; m != NULL; m = m->next)
@@ -145,9 +178,10 @@ struct teai_reference_result teai_mark_reference_compare(struct tea_heap *h)
         for (size_t i = 0; i < h->mark.nroot_blocks; i++) {
             struct teai_root_block block = h->mark.root_blocks[i];
             reference_reach_words(&r, block.base_addr, block.limit_addr, !block.exact);
-            while (r.nstack != 0)
-                reference_scan(&r, r.stack[--r.nstack]);
+            reference_drain(&r);
         }
+        teai_specials_visit_finalizable_stopped(h, reference_scan_finalizable, &r);
+        reference_reach_ephemerons(&r);
         reference_compare_all(&r, &result);
         result.nreached = r.nreached;
     }

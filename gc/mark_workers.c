@@ -2,6 +2,7 @@
  *
  * A mark is a sequence of rounds. The first marks from the roots; each later one looks for objects that were left grey
  * (by overflow of a work list, or by the race that mark.h describes) and marks on from those. The last round finds none.
+ * Then ephemerons may add values, and the same begins again with those as roots.
  *
  * Ending a round. A marker without work of its own tries the pool and the others' queues; when that fails it counts
  * itself idle. Only a marker that is not idle makes or takes work, and it is idle only when its own lists are empty; so
@@ -12,6 +13,7 @@
  */
 #include "gc/heap.h"
 #include "gc/mark.h"
+#include "gc/weak.h"
 
 #include <string.h>
 
@@ -289,10 +291,10 @@ static void round_run(struct tea_heap *h)
 
 /* --- a whole mark --- */
 
-static void mark_run_roots(struct tea_heap *h)
+static void mark_run_work(struct tea_heap *h, uint64_t nroot_blocks)
 {
     struct teai_mark *mark = &h->mark;
-    mark->root_limit = mark->nroot_blocks;
+    mark->root_limit = nroot_blocks;
     mark->repair_limit_page = 0;
     atomic_store_explicit(&mark->next_root_block, 0, memory_order_relaxed);
     round_run(h);
@@ -314,6 +316,20 @@ static bool mark_run_repair(struct tea_heap *h)
     return nrepaired != 0 || atomic_load_explicit(&mark->overflowed, memory_order_relaxed) != 0;
 }
 
+/* Mark from the first `nroot_blocks` roots and from what the markers' lists hold, and repair until nothing is grey. */
+static void mark_run_to_end(struct tea_heap *h, uint64_t nroot_blocks)
+{
+    struct teai_mark *mark = &h->mark;
+    mark_run_work(h, nroot_blocks);
+    bool repair = mark->nmarkers > 1;
+    while (repair || atomic_load_explicit(&mark->overflowed, memory_order_relaxed) != 0) {
+        mark->noverflows += atomic_load_explicit(&mark->overflowed, memory_order_relaxed);
+        if (!mark_run_repair(h))
+            break;
+        repair = true;
+    }
+}
+
 static void mark_record_worklists(struct teai_mark *mark)
 {
     uint64_t bytes = mark->pool.peak_bytes;
@@ -333,14 +349,11 @@ uint64_t teai_mark_run(struct tea_heap *h)
         mark->nmarkers = mark->nhelpers_started + 1; /* the system gave no more threads */
     if (mark->nmarkers == 1)
         mark->markers[0]->parallel = false;
-    mark_run_roots(h);
-    bool repair = mark->nmarkers > 1;
-    while (repair || atomic_load_explicit(&mark->overflowed, memory_order_relaxed) != 0) {
-        mark->noverflows += atomic_load_explicit(&mark->overflowed, memory_order_relaxed);
-        if (!mark_run_repair(h))
-            break;
-        repair = true;
-    }
+    mark_run_to_end(h, mark->nroot_blocks);
+    /* The first pass over the ephemerons leaves its work to all markers, later ones find little (gc/weak.c). */
+    for (uint32_t nshaded = teai_ephemerons_shade(h, mark->markers[0]); nshaded != 0;
+         nshaded = teai_ephemerons_mark(h, mark->markers[0]))
+        mark_run_to_end(h, 0);
     uint64_t marked_bytes = 0;
     for (uint32_t i = 0; i < mark->nmarkers; i++) {
         marked_bytes += mark->markers[i]->marked_bytes;

@@ -7,6 +7,7 @@
  */
 #include "gc/alloc.h"
 #include "gc/cycle.h"
+#include "gc/object.h"
 #include "gc/sweep.h"
 #include "teaspan/alloc.h"
 
@@ -22,8 +23,7 @@ static bool slot_is_leased(const struct tea_heap *h, const struct tea_mutator *m
     return addr >= c->cursor_addr && addr < c->limit_addr;
 }
 
-/* The allocated object that `addr` points into, its span swept. span is TEAI_NO_PAGE if there is none. Inside the runtime. */
-static struct teai_slot_ref object_find(struct tea_heap *h, const struct tea_mutator *m, uintptr_t addr)
+struct teai_slot_ref teai_object_find(struct tea_heap *h, const struct tea_mutator *m, uintptr_t addr)
 {
     struct teai_slot_ref none = { TEAI_NO_PAGE, 0 };
     if (addr - h->tables.heap_base_addr >= (size_t)teai_page_heap_limit(h->pages) << TEAI_PAGE_SHIFT)
@@ -46,8 +46,7 @@ static bool object_may_be_tiny(const struct tea_heap *h, struct teai_slot_ref re
     return h->tables.spans[ref.span].span_class == teai_span_class_of(teai_sizeclass_of(TEAI_TINY_BYTES), TEAI_LEAF);
 }
 
-/* `addr` is where an object starts: its slot's start, or any byte of a block of tiny objects. */
-static bool object_starts_at(const struct tea_heap *h, struct teai_slot_ref ref, uintptr_t addr)
+bool teai_object_starts_at(const struct tea_heap *h, struct teai_slot_ref ref, uintptr_t addr)
 {
     return teai_slot_addr(&h->tables, ref) == addr || object_may_be_tiny(h, ref);
 }
@@ -85,13 +84,15 @@ static void object_free(struct tea_heap *h, struct tea_mutator *m, struct teai_s
 {
     if (h->pins.nused != 0) /* read without the lock: this object's pin, if any, was made before */
         teai_pin_remove(h, teai_slot_addr(&h->tables, ref));
+    if (atomic_load_explicit(&h->tables.spans[ref.span].nspecials, memory_order_relaxed) != 0) /* likewise */
+        teai_specials_drop(h, teai_slot_addr(&h->tables, ref));
     if (h->tables.spans[ref.span].span_class == TEAI_CLASS_LARGE)
         object_free_large(h, m, ref.span);
     else
         object_free_small(h, m, ref);
 }
 
-static void report_bad_pointer(struct tea_heap *h, const char *call, const void *pointer, bool inside)
+void teai_report_bad_pointer(struct tea_heap *h, const char *call, const void *pointer, bool inside)
 {
     teai_log_line(&h->log, "teaspan: %s: %p %s; ignored", call, pointer,
                   inside ? "points inside an object, not at its start" : "is not an allocated object of this heap");
@@ -108,14 +109,14 @@ void tea_free(void *object)
     uintptr_t addr = (uintptr_t)object;
     int saved_errno = errno;
     teai_runtime_enter(m);
-    struct teai_slot_ref ref = object_find(h, m, addr);
+    struct teai_slot_ref ref = teai_object_find(h, m, addr);
     bool found = ref.span != TEAI_NO_PAGE;
-    bool starts = found && object_starts_at(h, ref, addr);
+    bool starts = found && teai_object_starts_at(h, ref, addr);
     if (starts && !object_may_be_tiny(h, ref))
         object_free(h, m, ref);
     teai_runtime_leave(h, m);
     if (!starts)
-        report_bad_pointer(h, "tea_free", object, found);
+        teai_report_bad_pointer(h, "tea_free", object, found);
     errno = saved_errno;
 }
 
@@ -244,6 +245,15 @@ static void *resize_alloc_copy(struct resize *r, size_t size_bytes)
                                               .type = r->type });
 }
 
+/* Finalizers and the like follow the object; of a block of tiny objects only what belongs to this one. */
+static void resize_move_specials(const struct resize *r, struct teai_slot_ref ref, uintptr_t copy, size_t size_bytes)
+{
+    struct tea_heap *h = r->heap;
+    if (atomic_load_explicit(&h->tables.spans[ref.span].nspecials, memory_order_relaxed) != 0)
+        teai_specials_move(h, teai_slot_addr(&h->tables, ref), r->addr, object_may_be_tiny(h, ref) ? 1 : r->old_bytes,
+                           copy, size_bytes);
+}
+
 static void *resize_move(struct resize *r, size_t size_bytes)
 {
     void *copy = resize_alloc_copy(r, size_bytes);
@@ -255,7 +265,8 @@ static void *resize_move(struct resize *r, size_t size_bytes)
     teai_runtime_enter(r->mutator);
     if (h->pins.nused != 0)
         teai_pin_replace(h, r->addr, (uintptr_t)copy);
-    struct teai_slot_ref ref = object_find(h, r->mutator, r->addr); /* swept meanwhile, perhaps */
+    struct teai_slot_ref ref = teai_object_find(h, r->mutator, r->addr); /* swept meanwhile, perhaps */
+    resize_move_specials(r, ref, (uintptr_t)copy, size_bytes);
     if (!object_may_be_tiny(h, ref))
         object_free(h, r->mutator, ref);
     teai_runtime_leave(h, r->mutator);
@@ -268,9 +279,9 @@ static bool resize_begin(struct resize *r, void *object, bool *inside_out)
     struct tea_heap *h = r->heap;
     r->addr = (uintptr_t)object;
     teai_runtime_enter(r->mutator);
-    r->ref = object_find(h, r->mutator, r->addr);
+    r->ref = teai_object_find(h, r->mutator, r->addr);
     bool found = r->ref.span != TEAI_NO_PAGE;
-    bool starts = found && object_starts_at(h, r->ref, r->addr);
+    bool starts = found && teai_object_starts_at(h, r->ref, r->addr);
     if (starts) {
         const struct teai_span *s = &h->tables.spans[r->ref.span];
         r->kind = s->kind;
@@ -300,7 +311,7 @@ void *tea_realloc(void *object, size_t size_bytes)
     r.heap = r.mutator->heap;
     bool inside;
     if (!resize_begin(&r, object, &inside)) {
-        report_bad_pointer(r.heap, "tea_realloc", object, inside);
+        teai_report_bad_pointer(r.heap, "tea_realloc", object, inside);
         errno = EINVAL;
         return NULL;
     }
@@ -328,11 +339,11 @@ static uintptr_t object_query(const void *pointer, size_t *bytes_from_pointer_ou
     struct tea_heap *h = m->heap;
     uintptr_t addr = (uintptr_t)pointer, base = 0;
     teai_runtime_enter(m);
-    struct teai_slot_ref ref = object_find(h, m, addr);
+    struct teai_slot_ref ref = teai_object_find(h, m, addr);
     if (ref.span != TEAI_NO_PAGE) {
         base = teai_slot_addr(&h->tables, ref);
         *bytes_from_pointer_out = base + teai_slot_bytes(&h->tables, ref) - addr;
-        *starts_out = object_starts_at(h, ref, addr);
+        *starts_out = teai_object_starts_at(h, ref, addr);
     }
     teai_runtime_leave(h, m);
     return base;

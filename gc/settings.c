@@ -147,6 +147,16 @@ static bool key_past_end(struct teai_settings *s, struct teai_settings_report *r
     return true;
 }
 
+static bool key_finalizers(struct teai_settings *s, struct teai_settings_report *report, const char *value)
+{
+    (void)report;
+    bool on_demand = strcmp(value, "demand") == 0;
+    if (!on_demand && strcmp(value, "thread") != 0)
+        return false;
+    s->finalize_on_demand = on_demand;
+    return true;
+}
+
 static const struct setting_key {
     const char *key;
     setting_read_fn read;
@@ -161,6 +171,7 @@ static const struct setting_key {
     { "stress", key_stress, "want 0 (off) or a number of refills" },
     { "signal", key_signal, "want the number of a signal that can be caught" },
     { "pastend", key_past_end, "want 0 or 1" },
+    { "finalizers", key_finalizers, "want thread or demand" },
 };
 
 static void read_teaspan_key(struct teai_settings *s, struct teai_settings_report *report,

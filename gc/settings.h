@@ -18,6 +18,7 @@ struct teai_settings {
     bool clobber_free;                /* GODEBUG=clobberfree=1 */
     bool heap_past_end;
     uint32_t stress;                  /* a collection at every Nth refill; 0: off */
+    bool finalize_on_demand;          /* no thread runs finalizers and cleanups */
     int stop_signal;                  /* 0: the default */
 };
 

@@ -74,6 +74,7 @@ static void span_init(struct tea_heap *h, uint32_t span, uint32_t npages, uint32
     s->next = s->prev = TEAI_NO_PAGE;
     s->type = NULL; /* nor an arena */
     atomic_store_explicit(&s->nlive, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->nspecials, 0, memory_order_relaxed);
     atomic_store_explicit(&s->where, TEAI_WHERE_NONE, memory_order_relaxed);
     atomic_store_explicit(&s->needzero, !zeroed, memory_order_relaxed);
     atomic_store_explicit(&s->scan_bytes, 0, memory_order_relaxed);

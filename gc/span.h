@@ -74,6 +74,7 @@ struct teai_span {
         const struct tea_arena *arena;       /* large conservative: chunk of an arena; else NULL */
     };
     uint64_t arena_epoch;       /* contents are from this epoch of the arena */
+    _Atomic uint32_t nspecials; /* records of its objects in gc/special.c's tables */
 };
 _Static_assert(sizeof(struct teai_span) == 64, "one cache line a span");
 

@@ -103,6 +103,14 @@ static void stats_add_stops(struct tea_stats *s, const struct teai_world *w)
     s->stopped_max_ns = stopped->max;
 }
 
+static void stats_add_finalizers(struct tea_stats *s, const struct tea_heap *h)
+{
+    s->finalizers_queued = h->specials.due.nfinalizers_queued;
+    s->cleanups_queued = h->specials.due.ncleanups_queued;
+    s->finalizers_run = atomic_load_explicit(&h->finalizers.nfinalizers_run, memory_order_relaxed);
+    s->cleanups_run = atomic_load_explicit(&h->finalizers.ncleanups_run, memory_order_relaxed);
+}
+
 /* By the stopped collector's rules: nothing here allocates or locks. */
 static void stats_fill_stopped(struct tea_stats *s, struct tea_heap *h)
 {
@@ -112,6 +120,7 @@ static void stats_fill_stopped(struct tea_stats *s, struct tea_heap *h)
     stats_add_pages(s, h);
     stats_add_cycles(s, h);
     stats_add_stops(s, &h->world);
+    stats_add_finalizers(s, h);
 }
 
 enum tea_status tea_stats_read(struct tea_stats *stats)

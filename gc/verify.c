@@ -111,6 +111,7 @@ void teai_verify_heap(struct tea_heap *h, struct teai_heap_census *census_out)
         verify_list(h, c->full_head, c->full_tail, (uint8_t)i, TEAI_WHERE_FULL);
     }
     verify_caches(h, &census);
+    teai_verify_specials(h);
     teai_world_restart(h);
     teai_world_release(h);
     teai_verify_page_heap(h->pages);

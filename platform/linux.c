@@ -269,7 +269,8 @@ static int helper_create(const pthread_attr_t *attributes, struct helper_start *
     return error;
 }
 
-int teai_platform_helper_start(const char *name, void (*entry)(void *), void *argument)
+/* stack_bytes 0: what the C library gives a thread. */
+static int helper_start_with_stack(size_t stack_bytes, const char *name, void (*entry)(void *), void *argument)
 {
     int saved_errno = errno;
     pthread_attr_t attributes;
@@ -278,7 +279,8 @@ int teai_platform_helper_start(const char *name, void (*entry)(void *), void *ar
         goto restore_errno;
     struct helper_start start = {name, entry, argument, 0};
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, helper_stack_bytes());
+    if (stack_bytes != 0)
+        pthread_attr_setstacksize(&attributes, stack_bytes);
     error = helper_create(&attributes, &start);
     if (error == 0)
         helper_await(&start);
@@ -286,6 +288,16 @@ int teai_platform_helper_start(const char *name, void (*entry)(void *), void *ar
 restore_errno:
     errno = saved_errno;
     return error;
+}
+
+int teai_platform_helper_start(const char *name, void (*entry)(void *), void *argument)
+{
+    return helper_start_with_stack(helper_stack_bytes(), name, entry, argument);
+}
+
+int teai_platform_client_helper_start(const char *name, void (*entry)(void *), void *argument)
+{
+    return helper_start_with_stack(0, name, entry, argument);
 }
 
 int teai_platform_thread_id(void)

@@ -61,6 +61,8 @@ void teai_platform_yield(void);
 /* --- threads --- */
 /* A detached helper thread with all signals blocked, named `name` (15 bytes at most), not a mutator. */
 int teai_platform_helper_start(const char *name, void (*entry)(void *), void *argument);
+/* The same, with a stack as large as any thread's: for code of the client. */
+int teai_platform_client_helper_start(const char *name, void (*entry)(void *), void *argument);
 int teai_platform_thread_id(void);     /* the kernel's tid */
 /* The stack of the calling thread: [*base_out, *limit_out), the limit being where it began. */
 int teai_platform_stack_bounds(uintptr_t *base_out, uintptr_t *limit_out);

@@ -61,6 +61,10 @@ struct tea_stats {
     uint64_t num_stops;
     uint64_t time_to_stop_p50_ns, time_to_stop_p99_ns, time_to_stop_max_ns; /* from asking until all stood */
     uint64_t stopped_p50_ns, stopped_p99_ns, stopped_max_ns;                /* from then until they ran again */
+
+    /* teaspan/finalizer.h: calls that became due, and those of them that have returned. */
+    uint64_t finalizers_queued, finalizers_run;
+    uint64_t cleanups_queued, cleanups_run;
 };
 
 /* tea_stats_read -- fill `stats` (set stats->struct_bytes first).

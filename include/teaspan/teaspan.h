@@ -7,6 +7,8 @@
 #include <teaspan/root.h>
 #include <teaspan/fiber.h>
 #include <teaspan/thread.h>
+#include <teaspan/finalizer.h>
+#include <teaspan/weak.h>
 #include <teaspan/arena.h>
 #include <teaspan/pacer.h>
 #include <teaspan/stats.h>
