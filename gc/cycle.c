@@ -20,6 +20,7 @@
  */
 #include "gc/cycle.h"
 
+#include "gc/fake_stack.h"
 #include "gc/fork.h"
 #include "gc/sweep.h"
 #include "gc/thread.h"
@@ -75,6 +76,7 @@ static void cycle_list_mutator(struct cycle *c, struct tea_mutator *m)
     struct tea_heap *h = c->heap;
     teai_mark_add_root(h, m->sp_addr, m->stack_limit_addr, false);
     teai_mark_add_root(h, m->alt_base_addr, m->alt_limit_addr, false);
+    teai_fake_stack_list_roots(h, m);
     teai_thread_roots_list(h, m);
     uintptr_t tiny_addr = (uintptr_t)&m->tiny.block_addr;
     teai_mark_add_root(h, tiny_addr, tiny_addr + sizeof m->tiny.block_addr, true);
@@ -155,6 +157,7 @@ static void cycle_stopped(uintptr_t sp_addr, void *argument)
     struct cycle *c = argument;
     c->self->sp_addr = sp_addr;
     c->self->alt_base_addr = c->self->alt_limit_addr = 0;
+    teai_fake_stack_note(c->self);
     cycle_begin(c);
     cycle_mark(c);
     cycle_terminate(c);

@@ -30,6 +30,7 @@
 #define _GNU_SOURCE
 #include "gc/handshake.h"
 
+#include "gc/fake_stack.h"
 #include "gc/heap.h"
 #include "gc/interpose.h"
 #include "gc/thread.h"
@@ -89,6 +90,7 @@ static void mutator_park(uintptr_t sp_addr, void *argument)
     struct teai_world *w = &m->heap->world;
     m->sp_addr = sp_addr;
     m->alt_base_addr = m->alt_limit_addr = 0;
+    teai_fake_stack_note(m);
     mutator_set_state(m, TEAI_MUTATOR_STOPPED);
     world_acknowledge(w);
     mutator_wait_to_run(w, m, TEAI_MUTATOR_STOPPED);
@@ -140,6 +142,7 @@ static void stop_publish_stacks(const struct stop_context *stop, uintptr_t sp_ad
 {
     struct tea_mutator *m = stop->mutator;
     m->alt_base_addr = m->alt_limit_addr = 0;
+    teai_fake_stack_note(m);
     m->sp_addr = sp_addr;
     if (address_in_stack(m, sp_addr))
         return;
@@ -214,6 +217,7 @@ void teai_world_end_mutator(struct tea_mutator *m)
 {
     m->sp_addr = m->stack_limit_addr;
     m->alt_base_addr = m->alt_limit_addr = 0;
+    m->fake_stack = NULL; /* taken down before the thread is */
     mutator_block(&m->heap->world, m);
 }
 
@@ -236,6 +240,7 @@ static void blocking_run(uintptr_t sp_addr, void *argument)
     struct teai_world *w = &m->heap->world;
     m->sp_addr = sp_addr;
     m->alt_base_addr = m->alt_limit_addr = 0;
+    teai_fake_stack_note(m);
     /* in_runtime keeps the handler from moving sp_addr if a signal is already on its way. */
     mutator_block(w, m);
     call->fn(call->argument);
@@ -266,6 +271,7 @@ static TEAI_NO_SANITIZE void blocking_copy_frames(uintptr_t sp_addr, void *argum
     m->nblocked_words = (uint32_t)nwords;
     m->sp_addr = frame->limit_addr;
     m->alt_base_addr = m->alt_limit_addr = 0;
+    teai_fake_stack_note(m);
 }
 
 void teai_blocking_enter(struct tea_mutator *m, uintptr_t frame_addr)

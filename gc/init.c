@@ -8,6 +8,7 @@
 #include "gc/alloc.h"
 #include "gc/cycle.h"
 #include "gc/fork.h"
+#include "gc/instance.h"
 #include "gc/thread.h"
 #include "teaspan/init.h"
 
@@ -18,6 +19,7 @@ struct tea_heap teai_default_heap TEAI_STATE;
 
 static _Atomic uint32_t init_done TEAI_STATE;
 static struct teai_lock init_lock TEAI_STATE = TEAI_LOCK_INIT(TEAI_RANK_NONE);
+static bool init_was_refused TEAI_STATE;
 static tea_oom_fn oom_callback TEAI_STATE;
 static void *oom_context TEAI_STATE;
 
@@ -87,10 +89,34 @@ static void init_apply_options(struct teai_settings *settings, const struct tea_
     settings->heap_past_end |= options->heap_past_end;
 }
 
+/* Messages before the heap (and its sink) exist. */
+static void init_say(tea_log_fn log, void *context, const char *text)
+{
+    if (log != NULL) {
+        log(text, context);
+        return;
+    }
+    teai_platform_stderr(text, strlen(text));
+    teai_platform_stderr("\n", 1);
+}
+
+/* Another copy of this library runs the collector of this process: said once, refused each time. */
+static bool init_is_second(const struct tea_options *options)
+{
+    char text[TEAI_INSTANCE_TEXT_BYTES];
+    if (!init_was_refused && teai_instance_is_second(text, sizeof text)) {
+        init_was_refused = true;
+        init_say(options->log, options->log_context, text);
+    }
+    return init_was_refused;
+}
+
 /* Under init_lock, not yet started. */
 static enum tea_status init_start(const struct teai_settings *settings, const struct tea_options *options)
 {
     struct tea_heap *h = &teai_default_heap;
+    if (init_is_second(options))
+        return TEA_ERR_STATE;
     if (init_heap(h, settings, options->max_heap_bytes) != 0)
         return TEA_ERR_NOMEM;
     teai_log_set_sink(&h->log, options->log, options->log_context);
@@ -101,17 +127,6 @@ static enum tea_status init_start(const struct teai_settings *settings, const st
     /* release: pairs with teai_init_is_done(). */
     atomic_store_explicit(&init_done, 1, memory_order_release);
     return TEA_OK;
-}
-
-/* Messages before the heap (and its sink) exist. */
-static void init_say(tea_log_fn log, void *context, const char *text)
-{
-    if (log != NULL) {
-        log(text, context);
-        return;
-    }
-    teai_platform_stderr(text, strlen(text));
-    teai_platform_stderr("\n", 1);
 }
 
 struct tea_heap *teai_init_default(void)

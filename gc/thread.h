@@ -45,6 +45,7 @@ struct tea_mutator {
     uint64_t serial;             /* never used twice */
 
     struct teai_fiber_state fiber;
+    void *fake_stack;            /* AddressSanitizer's; NULL: none */
     int tid;
     pthread_t pthread;
     struct tea_mutator *next, *prev;

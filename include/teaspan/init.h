@@ -41,7 +41,8 @@ struct tea_options {
  * Shape:    `options` may be NULL for the defaults.
  * Errors:   TEA_ERR_INVALID: an option or GOMEMLIMIT is malformed (a log line names the value and what
  *           is accepted; without tea_init() a malformed GOMEMLIMIT ends the process with status 2, as in Go).
- *           TEA_ERR_STATE: the collector is already running. TEA_ERR_NOMEM: no address space.
+ *           TEA_ERR_STATE: the collector is already running, or another copy of this library runs one in this process (a
+ *           log line names both files; allocations from this copy fail). TEA_ERR_NOMEM: no address space.
  * Threads:  any; the caller is attached.
  * Source:   settings follow Go's runtime (GOGC, GOMEMLIMIT, GODEBUG).
  */
