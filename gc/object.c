@@ -82,9 +82,9 @@ static void object_free_large(struct tea_heap *h, struct tea_mutator *m, uint32_
 
 static void object_free(struct tea_heap *h, struct tea_mutator *m, struct teai_slot_ref ref)
 {
-    if (h->pins.nused != 0) /* read without the lock: this object's pin, if any, was made before */
+    if (teai_pins_any(&h->pins))
         teai_pin_remove(h, teai_slot_addr(&h->tables, ref));
-    if (atomic_load_explicit(&h->tables.spans[ref.span].nspecials, memory_order_relaxed) != 0) /* likewise */
+    if (atomic_load_explicit(&h->tables.spans[ref.span].nspecials, memory_order_relaxed) != 0)
         teai_specials_drop(h, teai_slot_addr(&h->tables, ref));
     if (h->tables.spans[ref.span].span_class == TEAI_CLASS_LARGE)
         object_free_large(h, m, ref.span);
@@ -263,9 +263,10 @@ static void *resize_move(struct resize *r, size_t size_bytes)
     memmove(copy, (void *)r->addr, r->old_bytes < size_bytes ? r->old_bytes : size_bytes);
     struct tea_heap *h = r->heap;
     teai_runtime_enter(r->mutator);
-    if (h->pins.nused != 0)
+    if (teai_pins_any(&h->pins))
         teai_pin_replace(h, r->addr, (uintptr_t)copy);
     struct teai_slot_ref ref = teai_object_find(h, r->mutator, r->addr); /* swept meanwhile, perhaps */
+    TEAI_CHECK(ref.span != TEAI_NO_PAGE); /* else another thread has freed it while it was resized */
     resize_move_specials(r, ref, (uintptr_t)copy, size_bytes);
     if (!object_may_be_tiny(h, ref))
         object_free(h, r->mutator, ref);

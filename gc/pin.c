@@ -1,13 +1,14 @@
 /* gc/pin.c -- uncollectable objects: a set of addresses, roots until freed.
  *
- * A hash set with open addressing and linear probing in the collector's own memory, at most half full (deleted
- * entries included), rebuilt when it fills.
+ * A hash set with open addressing and linear probing in the collector's own memory, at most half full, rebuilt when it
+ * fills. Removing closes the gap in its run of entries, so there are no marks of deletion that could use up the empty
+ * slots which end every search.
  */
 #include "gc/pin.h"
 
 #include "gc/heap.h"
 
-enum { PIN_EMPTY = 0, PIN_DELETED = 1 }; /* objects are 8-byte aligned, so neither is an address */
+enum { PIN_EMPTY = 0 };
 
 void teai_pins_init(struct teai_pins *pins)
 {
@@ -28,15 +29,32 @@ static size_t pin_find(const struct teai_pins *pins, uintptr_t addr)
     return i;
 }
 
-/* The address is not in the table, and there is an empty slot. */
+static void pins_count_add(struct teai_pins *pins, size_t n)
+{
+    /* relaxed: every writer holds the lock; teai_pins_any() takes a recent value. */
+    atomic_store_explicit(&pins->nused, atomic_load_explicit(&pins->nused, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* There is an empty slot. */
 static void pin_insert(struct teai_pins *pins, uintptr_t addr)
 {
-    size_t i = pin_slot_for(pins, addr);
-    while (pins->table[i] > PIN_DELETED)
-        i = (i + 1) & (pins->nslots - 1);
-    pins->ndeleted -= pins->table[i] == PIN_DELETED;
-    pins->table[i] = addr;
-    pins->nused++;
+    pins->table[pin_find(pins, addr)] = addr;
+    pins_count_add(pins, 1);
+}
+
+/* Empty slot `hole`: what comes after it in its run and may stand there moves up, so that no search ends too early. */
+static void pin_delete(struct teai_pins *pins, size_t hole)
+{
+    const size_t mask = pins->nslots - 1;
+    for (size_t i = (hole + 1) & mask; pins->table[i] != PIN_EMPTY; i = (i + 1) & mask) {
+        size_t from_home = (i - pin_slot_for(pins, pins->table[i])) & mask;
+        if (from_home < ((i - hole) & mask))
+            continue;
+        pins->table[hole] = pins->table[i];
+        hole = i;
+    }
+    pins->table[hole] = PIN_EMPTY;
+    pins_count_add(pins, (size_t)-1);
 }
 
 static bool pins_rebuild(struct tea_heap *h, size_t least_slots)
@@ -49,16 +67,16 @@ static bool pins_rebuild(struct tea_heap *h, size_t least_slots)
     uintptr_t *table = teai_metadata_alloc(&h->metadata, &bytes);
     if (table == NULL)
         return false;
-    struct teai_pins old = *pins;
+    uintptr_t *old = pins->table;
+    size_t old_bytes = pins->table_bytes, old_nslots = pins->nslots;
     pins->table = table;
     pins->table_bytes = bytes;
     pins->nslots = nslots;
-    pins->nused = pins->ndeleted = 0;
-    for (size_t i = 0; i < old.nslots; i++)
-        if (old.table[i] > PIN_DELETED)
-            pin_insert(pins, old.table[i]);
-    if (old.table != NULL)
-        teai_metadata_free(&h->metadata, old.table, old.table_bytes);
+    for (size_t i = 0; i < old_nslots; i++)
+        if (old[i] != PIN_EMPTY)
+            table[pin_find(pins, old[i])] = old[i];
+    if (old != NULL)
+        teai_metadata_free(&h->metadata, old, old_bytes);
     return true;
 }
 
@@ -66,7 +84,7 @@ static bool pin_add_locked(struct tea_heap *h, uintptr_t addr)
 {
     struct teai_pins *pins = &h->pins;
     teai_lock_assert_held(&pins->lock);
-    if ((pins->nused + pins->ndeleted + 1) * 2 > pins->nslots && !pins_rebuild(h, (pins->nused + 1) * 4))
+    if ((pins->nused + 1) * 2 > pins->nslots && !pins_rebuild(h, (pins->nused + 1) * 4))
         return false;
     pin_insert(pins, addr);
     return true;
@@ -79,9 +97,7 @@ static bool pin_remove_locked(struct teai_pins *pins, uintptr_t addr)
     size_t i = pin_find(pins, addr);
     if (pins->table[i] != addr)
         return false;
-    pins->table[i] = PIN_DELETED;
-    pins->ndeleted++;
-    pins->nused--;
+    pin_delete(pins, i);
     return true;
 }
 
@@ -109,11 +125,4 @@ bool teai_pin_replace(struct tea_heap *h, uintptr_t old_addr, uintptr_t new_addr
         pin_insert(&h->pins, new_addr); /* a slot has just become free */
     teai_lock_release(&h->pins.lock);
     return removed;
-}
-
-void teai_pins_visit_stopped(const struct teai_pins *pins, void (*fn)(void *context, uintptr_t addr), void *context)
-{
-    for (size_t i = 0; i < pins->nslots; i++)
-        if (pins->table[i] > PIN_DELETED)
-            fn(context, pins->table[i]);
 }

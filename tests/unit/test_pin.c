@@ -213,6 +213,21 @@ static void ordinary_objects_are_freed_among_pins(void **state)
     assert_int_equal(test_objects_after_collect(), 2);
 }
 
+/* More often than its table has slots: a mark left by each move would use up the empty slots that end a search. */
+static void a_pin_may_follow_its_object_any_number_of_times(void **state)
+{
+    (void)state;
+    enum { MOVES = 5000 };
+    void *pinned = tea_alloc_uncollectable(64);
+    for (int i = 0; i < MOVES; i++) {
+        pinned = tea_realloc(pinned, i % 2 == 0 ? 1024 : 64);
+        assert_non_null(pinned);
+    }
+    assert_int_equal(h->pins.nused, 1);
+    tea_free(pinned);
+    assert_int_equal(h->pins.nused, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +239,7 @@ int main(void)
         heap_test(only_the_pinned_object_itself_is_kept_not_its_neighbour),
         heap_test(large_objects_can_be_pinned),
         heap_test(a_pin_follows_its_object_when_that_is_resized),
+        heap_test(a_pin_may_follow_its_object_any_number_of_times),
         heap_test(a_hundred_thousand_pins_come_and_go),
         heap_test(without_memory_for_its_pin_an_object_is_not_made),
         heap_test(ordinary_objects_are_freed_among_pins),
