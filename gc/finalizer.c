@@ -87,8 +87,7 @@ static enum tea_status registration_report(const struct registration *r, enum te
 /* Inside the runtime, under specials.lock. */
 static enum tea_status finalizer_set_locked(const struct registration *r, tea_finalizer_fn fn)
 {
-    struct teai_special_table *table = &r->heap->specials.tables[TEAI_SPECIAL_FINALIZER];
-    uint32_t i = teai_special_find(table, r->object, r->pointer);
+    uint32_t i = teai_special_find(&r->heap->specials.tables[TEAI_SPECIAL_FINALIZER], r->pointer);
     if (fn == NULL) {
         if (i == TEAI_NO_SPECIAL)
             return TEA_ERR_NOT_FOUND;
@@ -97,9 +96,9 @@ static enum tea_status finalizer_set_locked(const struct registration *r, tea_fi
     }
     if (i != TEAI_NO_SPECIAL)
         return TEA_ERR_STATE;
-    struct teai_special record = { .hidden_object = ~r->object, .hidden_pointer = ~r->pointer, .finalizer = fn,
-                                   .argument = (void *)r->argument };
-    return teai_special_add(r->heap, TEAI_SPECIAL_FINALIZER, &record) ? TEA_OK : TEA_ERR_NOMEM;
+    struct teai_special record = { .object = r->object, .pointer = r->pointer, .finalizer = fn };
+    bool added = teai_special_add(r->heap, TEAI_SPECIAL_FINALIZER, &record, (void *)r->argument);
+    return added ? TEA_OK : TEA_ERR_NOMEM;
 }
 
 enum tea_status tea_set_finalizer(void *object, tea_finalizer_fn fn, void *context)
@@ -120,14 +119,14 @@ enum tea_status tea_set_finalizer(void *object, tea_finalizer_fn fn, void *conte
 }
 
 /* Inside the runtime, under specials.lock. */
-static enum tea_status cleanup_add_locked(const struct registration *r, tea_cleanup_fn fn, struct tea_cleanup *cleanup)
+static enum tea_status cleanup_add_locked(const struct registration *r, tea_cleanup_fn fn, struct tea_cleanup *cleanup_out)
 {
-    struct teai_special record = { .hidden_object = ~r->object, .hidden_pointer = ~r->pointer, .cleanup = fn,
-                                   .argument = (void *)r->argument, .id = r->heap->specials.last_cleanup_id + 1 };
-    if (!teai_special_add(r->heap, TEAI_SPECIAL_CLEANUP, &record))
+    struct teai_special record = { .object = r->object, .pointer = r->pointer, .cleanup = fn,
+                                   .id = r->heap->specials.last_cleanup_id + 1 };
+    if (!teai_special_add(r->heap, TEAI_SPECIAL_CLEANUP, &record, (void *)r->argument))
         return TEA_ERR_NOMEM;
     r->heap->specials.last_cleanup_id = record.id;
-    *cleanup = (struct tea_cleanup){ .id = record.id, .hidden_object = record.hidden_object };
+    *cleanup_out = (struct tea_cleanup){ .id = record.id };
     return TEA_OK;
 }
 
@@ -140,7 +139,7 @@ enum tea_status tea_add_cleanup(const void *pointer, tea_cleanup_fn fn, void *ar
         teai_log_line(&r.heap->log, "teaspan: tea_add_cleanup: the function for %p is NULL; ignored", pointer);
         return TEA_ERR_INVALID;
     }
-    struct tea_cleanup cleanup = { 0, 0 };
+    struct tea_cleanup cleanup = { 0 };
     enum tea_status status = TEA_ERR_INVALID;
     teai_runtime_enter(r.mutator);
     if (registration_find(&r)) {
@@ -154,21 +153,6 @@ enum tea_status tea_add_cleanup(const void *pointer, tea_cleanup_fn fn, void *ar
     return registration_report(&r, status);
 }
 
-static uint32_t cleanup_find_locked(const struct teai_specials *specials, struct tea_cleanup cleanup)
-{
-    const struct teai_special_table *table = &specials->tables[TEAI_SPECIAL_CLEANUP];
-    uintptr_t object = ~cleanup.hidden_object;
-    uint32_t i = teai_special_first(table, object);
-    while (i != TEAI_NO_SPECIAL && table->records[i].id != cleanup.id)
-        i = teai_special_next(table, object, i);
-    if (i != TEAI_NO_SPECIAL || !specials->cleanups_moved)
-        return i;
-    for (i = 0; i < table->nrecords; i++)
-        if (table->records[i].id == cleanup.id)
-            return i;
-    return TEAI_NO_SPECIAL;
-}
-
 enum tea_status tea_cleanup_stop(struct tea_cleanup cleanup)
 {
     struct tea_mutator *m = teai_thread_self();
@@ -177,7 +161,7 @@ enum tea_status tea_cleanup_stop(struct tea_cleanup cleanup)
     struct tea_heap *h = m->heap;
     teai_runtime_enter(m);
     teai_lock_acquire(&h->specials.lock);
-    uint32_t i = cleanup_find_locked(&h->specials, cleanup);
+    uint32_t i = teai_special_find(&h->specials.tables[TEAI_SPECIAL_CLEANUP], (uintptr_t)cleanup.id);
     if (i != TEAI_NO_SPECIAL)
         teai_special_remove(h, TEAI_SPECIAL_CLEANUP, i);
     teai_lock_release(&h->specials.lock);

@@ -250,8 +250,9 @@ static void resize_move_specials(const struct resize *r, struct teai_slot_ref re
 {
     struct tea_heap *h = r->heap;
     if (atomic_load_explicit(&h->tables.spans[ref.span].nspecials, memory_order_relaxed) != 0)
-        teai_specials_move(h, teai_slot_addr(&h->tables, ref), r->addr, object_may_be_tiny(h, ref) ? 1 : r->old_bytes,
-                           copy, size_bytes);
+        teai_specials_move(h, &(struct teai_special_move){ .object = teai_slot_addr(&h->tables, ref), .from = r->addr,
+                                                           .to = copy, .to_bytes = size_bytes,
+                                                           .is_tiny = object_may_be_tiny(h, ref) });
 }
 
 static void *resize_move(struct resize *r, size_t size_bytes)

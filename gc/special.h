@@ -1,6 +1,7 @@
 /* gc/special.h -- what the collector remembers about single objects: finalizers, cleanups, weak pointers, ephemerons.
  *
- * One table a kind, from an object (its slot's start) to its records. An object without records costs nothing, and a span
+ * One table a kind. Records are found by object (its slot's start), for when that is freed or moved, and by what names one
+ * record: the client's pointer, or a cleanup's number. An object may have any number of them. An object without records costs nothing, and a span
  * knows how many its objects have, so that freeing one without records looks at one word.
  *
  * Invariants (S4 and S6 checked by teai_verify_specials).
@@ -8,8 +9,7 @@
  *   S5  After a mark, before the world restarts, the records of objects found dead are dealt with (special.c). So nothing
  *       remains for sweeping to do, and no thread ever sees a weak pointer to an object that is being swept.
  *   S6  The queue of due calls has room for every finalizer and cleanup that is registered: none is lost for want of memory.
- *   S7  Addresses of objects are kept complemented. The tables of finalizers and cleanups can then be roots as they are:
- *       only contexts and arguments lead anywhere.
+ *   S7  Arguments stand in an array of their own, behind the last record's it is zero: it can be a root as it is.
  *
  * Locks. specials.lock, taken inside the runtime; with the world stopped nobody holds it and it is not taken.
  *
@@ -31,27 +31,29 @@ enum teai_special_kind {
     TEAI_NSPECIAL_KINDS
 };
 
+enum teai_special_index { TEAI_SPECIAL_BY_OBJECT, TEAI_SPECIAL_BY_NAME, TEAI_NSPECIAL_INDEXES };
+enum { TEAI_NO_SPECIAL = UINT32_MAX };
+
 struct teai_special {
-    uintptr_t hidden_object; /* start of the slot, complemented */
-    uintptr_t hidden_pointer; /* into it, as the client gave it, complemented */
+    uintptr_t object;        /* start of the slot */
+    uintptr_t pointer;       /* into it, as the client gave it */
+    uint64_t id;             /* cleanup */
     union {
         tea_finalizer_fn finalizer;
         tea_cleanup_fn cleanup;
-        uint64_t unused;
+        bool is_resolved;    /* ephemeron: its value was reached in this mark */
     };
-    void *argument;          /* finalizer, cleanup: the client's; weak: struct tea_weak; ephemeron: struct tea_ephemeron */
-    uint64_t id;             /* cleanup */
-    uint32_t next;           /* record of the same bucket */
-    bool is_resolved;        /* ephemeron: its value was reached in this mark */
+    struct {
+        uint32_t next, prev; /* records of the same bucket */
+    } links[TEAI_NSPECIAL_INDEXES];
 };
 
-enum { TEAI_NO_SPECIAL = UINT32_MAX };
-
-/* Records stand densely; `buckets` lead to chains of them. One mapping holds both. */
+/* Records stand densely, numbered from 0; chains that start in buckets lead to them. One mapping holds all. */
 struct teai_special_table {
     struct teai_special *records;
-    uint32_t *buckets;
-    uint32_t nrecords, capacity; /* capacity: 0 or a power of two, also the number of buckets */
+    void **arguments;        /* finalizer, cleanup: the client's; weak: struct tea_weak; ephemeron: struct tea_ephemeron */
+    uint32_t *buckets[TEAI_NSPECIAL_INDEXES];
+    uint32_t nrecords, capacity; /* capacity: 0 or a power of two, also the number of buckets of an index */
     size_t mapping_bytes;
 };
 
@@ -60,7 +62,6 @@ struct teai_specials {
     struct teai_special_table tables[TEAI_NSPECIAL_KINDS];
     struct teai_due_queue due;
     uint64_t last_cleanup_id;
-    bool cleanups_moved;         /* some object with a cleanup was moved: its handle names the old address */
 };
 
 struct tea_heap;
@@ -68,35 +69,28 @@ struct teai_marker;
 
 void teai_specials_init(struct teai_specials *specials);
 
-TEAI_INLINE uintptr_t teai_special_object(const struct teai_special *record)
-{
-    return ~record->hidden_object;
-}
-
-TEAI_INLINE uintptr_t teai_special_pointer(const struct teai_special *record)
-{
-    return ~record->hidden_pointer;
-}
-
 /* --- with specials.lock held --- */
 
-/* The first record of the object, or the next one after `index`; TEAI_NO_SPECIAL at the end. */
-uint32_t teai_special_first(const struct teai_special_table *table, uintptr_t object);
-uint32_t teai_special_next(const struct teai_special_table *table, uintptr_t object, uint32_t index);
-/* The object's record for exactly this pointer. */
-uint32_t teai_special_find(const struct teai_special_table *table, uintptr_t object, uintptr_t pointer);
+/* The record for this pointer (a cleanup: of this number), or one of them; TEAI_NO_SPECIAL if there is none. */
+uint32_t teai_special_find(const struct teai_special_table *table, uintptr_t name);
 /* False: no memory. Finalizers and cleanups get room in the queue too (S6). */
-bool teai_special_add(struct tea_heap *h, enum teai_special_kind kind, const struct teai_special *record);
-/* The last record takes the place of the removed one. */
+bool teai_special_add(struct tea_heap *h, enum teai_special_kind kind, const struct teai_special *record, void *argument);
+/* The last record takes the place and number of the removed one. */
 void teai_special_remove(struct tea_heap *h, enum teai_special_kind kind, uint32_t index);
 
 /* --- takes the lock; inside the runtime --- */
 
 /* The object is freed by the client: weak pointers to it are cleared, all records dropped, nothing is called. */
 void teai_specials_drop(struct tea_heap *h, uintptr_t object);
-/* The `nbytes` bytes at `from`, in the object `object`, were copied to the new object at `to` of `to_bytes` bytes: records that
- * point into them follow. Weak pointers beyond the new end are cleared. */
-void teai_specials_move(struct tea_heap *h, uintptr_t object, uintptr_t from, size_t nbytes, uintptr_t to, size_t to_bytes);
+/* What starts at `from` was copied to the new object at `to`, of `to_bytes` bytes. */
+struct teai_special_move {
+    uintptr_t object;        /* the old slot's start */
+    uintptr_t from, to;
+    size_t to_bytes;
+    bool is_tiny;            /* the old slot may hold other objects */
+};
+/* The object's records follow it. Weak pointers beyond the new end are cleared. */
+void teai_specials_move(struct tea_heap *h, const struct teai_special_move *move);
 /* Give back memory when most records are gone. */
 void teai_specials_trim(struct tea_heap *h);
 

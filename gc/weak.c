@@ -78,12 +78,12 @@ static bool mark_has_reached(const struct tea_heap *h, uintptr_t addr)
 }
 
 /* True: the value was shaded just now. */
-static bool ephemeron_shade(struct tea_heap *h, struct teai_marker *m, struct teai_special *record)
+static bool ephemeron_shade(struct tea_heap *h, struct teai_marker *m, const struct teai_special_table *table, uint32_t i)
 {
-    if (record->is_resolved || !mark_has_reached(h, (uintptr_t)record->argument) ||
-        !mark_has_reached(h, teai_special_object(record)))
+    struct teai_special *record = &table->records[i];
+    const struct tea_ephemeron *ephemeron = table->arguments[i];
+    if (record->is_resolved || !mark_has_reached(h, (uintptr_t)ephemeron) || !mark_has_reached(h, record->object))
         return false;
-    const struct tea_ephemeron *ephemeron = record->argument;
     record->is_resolved = true;
     teai_mark_shade(m, atomic_load_explicit(&ephemeron->value, memory_order_relaxed));
     return true;
@@ -91,20 +91,19 @@ static bool ephemeron_shade(struct tea_heap *h, struct teai_marker *m, struct te
 
 uint32_t teai_ephemerons_shade(struct tea_heap *h, struct teai_marker *m)
 {
-    struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_EPHEMERON];
+    const struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_EPHEMERON];
     uint32_t nshaded = 0;
     for (uint32_t i = 0; i < table->nrecords; i++)
-        nshaded += ephemeron_shade(h, m, &table->records[i]);
+        nshaded += ephemeron_shade(h, m, table, i);
     return nshaded;
 }
 
 static uint32_t ephemerons_mark_pass(struct tea_heap *h, struct teai_marker *m, bool backwards)
 {
-    struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_EPHEMERON];
+    const struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_EPHEMERON];
     uint32_t nshaded = 0;
     for (uint32_t i = 0; i < table->nrecords; i++) {
-        struct teai_special *record = &table->records[backwards ? table->nrecords - 1 - i : i];
-        if (!ephemeron_shade(h, m, record))
+        if (!ephemeron_shade(h, m, table, backwards ? table->nrecords - 1 - i : i))
             continue;
         nshaded++;
         teai_mark_drain(m);
@@ -130,7 +129,7 @@ void teai_ephemerons_visit_stopped(const struct tea_heap *h,
 {
     const struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_EPHEMERON];
     for (uint32_t i = 0; i < table->nrecords; i++) {
-        const struct tea_ephemeron *ephemeron = table->records[i].argument;
+        const struct tea_ephemeron *ephemeron = table->arguments[i];
         fn(context, (uintptr_t)ephemeron, atomic_load_explicit(&ephemeron->key, memory_order_relaxed),
            atomic_load_explicit(&ephemeron->value, memory_order_relaxed));
     }
@@ -143,8 +142,8 @@ enum box_result { BOX_MADE, BOX_NO_OBJECT, BOX_NO_MEMORY };
 /* Under specials.lock. */
 static bool box_register(struct tea_heap *h, enum teai_special_kind kind, uintptr_t object, uintptr_t pointer, void *box)
 {
-    struct teai_special record = { .hidden_object = ~object, .hidden_pointer = ~pointer, .argument = box };
-    return teai_special_add(h, kind, &record);
+    struct teai_special record = { .object = object, .pointer = pointer };
+    return teai_special_add(h, kind, &record, box);
 }
 
 /* The weak pointer for `pointer`, or `fresh` made into it. *weak_out: NULL if there is none and `fresh` is NULL. */
@@ -152,7 +151,7 @@ static enum box_result weak_find_or_add(struct tea_mutator *m, uintptr_t pointer
                                         struct tea_weak **weak_out)
 {
     struct tea_heap *h = m->heap;
-    struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_WEAK];
+    const struct teai_special_table *table = &h->specials.tables[TEAI_SPECIAL_WEAK];
     enum box_result result = BOX_NO_OBJECT;
     teai_runtime_enter(m);
     struct teai_slot_ref ref = teai_object_find(h, m, pointer);
@@ -160,9 +159,9 @@ static enum box_result weak_find_or_add(struct tea_mutator *m, uintptr_t pointer
         uintptr_t object = teai_slot_addr(&h->tables, ref);
         result = BOX_MADE;
         teai_lock_acquire(&h->specials.lock);
-        uint32_t i = teai_special_find(table, object, pointer);
+        uint32_t i = teai_special_find(table, pointer);
         if (i != TEAI_NO_SPECIAL)
-            *weak_out = table->records[i].argument;
+            *weak_out = table->arguments[i];
         else if (fresh != NULL && !box_register(h, TEAI_SPECIAL_WEAK, object, pointer, fresh))
             result = BOX_NO_MEMORY;
         else

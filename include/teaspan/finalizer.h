@@ -40,7 +40,6 @@ TEA_API enum tea_status tea_set_finalizer(void *object, tea_finalizer_fn fn, voi
 /* Names a cleanup, for tea_cleanup_stop(). Does not keep the object alive. */
 struct tea_cleanup {
     uint64_t id; /* 0: none */
-    uintptr_t hidden_object;
 };
 
 /* tea_add_cleanup -- have fn(argument) called once when the object that `pointer` points into is gone.

@@ -435,7 +435,7 @@ static void a_stopped_cleanup_does_not_run(void **state)
     assert_int_equal(collect_and_run(), 2);
     assert_int_equal(notes[0] + notes[1], 2);
     assert_int_equal(tea_cleanup_stop(cleanups[0]), TEA_ERR_NOT_FOUND);
-    assert_int_equal(tea_cleanup_stop((struct tea_cleanup){0, 0}), TEA_ERR_NOT_FOUND);
+    assert_int_equal(tea_cleanup_stop((struct tea_cleanup){0}), TEA_ERR_NOT_FOUND);
 }
 
 /* --- bad input --- */
