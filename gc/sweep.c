@@ -192,23 +192,30 @@ int teai_sweep_some(struct tea_heap *h)
 
 void teai_sweep_finish(struct tea_heap *h)
 {
-    while (teai_sweep_some(h) >= 0)
-        ;
-    while (!teai_sweep_is_done(h)) /* another sweeper is inside its last chunk */
-        teai_platform_yield();
+    /* Nothing to claim and not done: another sweeper is inside its last chunk. Look again each time, because the last to leave
+     * has to say that all is done, and one that was delayed since the cycle before says so of that cycle. */
+    while (!teai_sweep_is_done(h))
+        if (teai_sweep_some(h) < 0)
+            teai_platform_yield();
 }
+
+enum { SWEEP_ENSURE_SPINS = 100 };
 
 void teai_sweep_ensure(struct tea_heap *h, uint32_t span)
 {
     struct teai_span *s = &h->tables.spans[span];
     uint32_t gen = teai_heap_gen(h);
-    while (!teai_span_is_swept(s, gen)) {
+    for (unsigned spins = 0; !teai_span_is_swept(s, gen); spins++) {
         if (teai_sweep_try_claim(s, gen)) {
             /* The asker's object is allocated and live, so the span is not deleted under it. */
             sweep_claimed(h, span, s->span_class, gen);
             return;
         }
-        teai_platform_pause();
+        /* The span's sweeper needs less than a microsecond, unless it lost its CPU, to us perhaps. */
+        if (spins < SWEEP_ENSURE_SPINS)
+            teai_platform_pause();
+        else
+            teai_platform_yield();
     }
 }
 
