@@ -10,7 +10,8 @@
  * what is used. "Is this word a heap pointer?" is one subtraction and one compare.
  *
  * When the kernel refuses (ulimit -v, a small machine, a container) smaller reservations are tried down to
- * 32 MiB. Source of the idea of a single reservation: Go's arenas taken to their end.
+ * 32 MiB; of what it then grants a quarter is left to the program's stacks, malloc() and libraries. Source of the idea of a
+ * single reservation: Go's arenas taken to their end.
  *
  * Locks. Growth runs under the page heap's lock.
  */
@@ -82,24 +83,38 @@ static int heap_part_commit(const struct tea_heap *h, const struct heap_layout *
     return to > from ? teai_platform_commit(h->reservation_base + layout->offset[part] + from, to - from) : 0;
 }
 
-static int heap_grow(void *context, uint32_t npages, uint32_t *npages_ready_out)
+/* Pages [old, ready) and their side tables. */
+static int heap_commit_pages(const struct tea_heap *h, uint32_t old, uint32_t ready)
 {
-    struct tea_heap *h = context;
     struct heap_layout layout = heap_layout_for(h->max_pages);
-    uint32_t old = *npages_ready_out;
-    uint64_t step = HEAP_GROW_STEP_BYTES >> TEAI_PAGE_SHIFT;
-    if (step < old / 8)
-        step = old / 8;
-    uint64_t want = ((uint64_t)npages + step - 1) / step * step;
-    uint32_t ready = want < h->max_pages ? (uint32_t)want : h->max_pages;
     for (int i = 0; i < PART_PAGE_HEAP; i++) {
         int error = heap_part_commit(h, &layout, i, old * heap_part_page_bytes[i],
                                      ready * heap_part_page_bytes[i] + (i == PART_OBJECTS ? 0 : HEAP_PART_SLACK));
         if (error != 0)
             return error;
     }
-    *npages_ready_out = ready;
     return 0;
+}
+
+/* In steps, so that it is rare. Where memory is short (strict overcommit, ulimit -d) a step may be refused and what is needed
+ * granted. */
+static int heap_grow(void *context, uint32_t npages, uint32_t *npages_ready_out)
+{
+    struct tea_heap *h = context;
+    uint32_t old = *npages_ready_out;
+    uint64_t step = HEAP_GROW_STEP_BYTES >> TEAI_PAGE_SHIFT;
+    if (step < old / 8)
+        step = old / 8;
+    uint64_t want = ((uint64_t)npages + step - 1) / step * step;
+    uint32_t ready = want < h->max_pages ? (uint32_t)want : h->max_pages;
+    int error = heap_commit_pages(h, old, ready);
+    if (error != 0) {
+        ready = npages;
+        error = heap_commit_pages(h, old, ready);
+    }
+    if (error == 0)
+        *npages_ready_out = ready;
+    return error;
 }
 
 /* Addresses of the parts, once the reservation stands. */
@@ -144,15 +159,32 @@ static bool heap_try_reserve(struct tea_heap *h, size_t heap_bytes)
     return false;
 }
 
+static size_t heap_quarter_less(size_t heap_bytes)
+{
+    return teai_round_down(heap_bytes / 4 * 3, (size_t)TEAI_CHUNK_PAGES << TEAI_PAGE_SHIFT);
+}
+
+/* Address space is short: leave some. If even less is refused now, another thread has taken it: the caller goes on. */
+static bool heap_reserve_less(struct tea_heap *h, size_t granted_bytes)
+{
+    size_t less = heap_quarter_less(granted_bytes);
+    if (less < HEAP_SMALLEST_BYTES)
+        return true;
+    teai_platform_unreserve(h->reservation_base, h->reservation_bytes);
+    return heap_try_reserve(h, less);
+}
+
 int teai_heap_reserve(struct tea_heap *h, size_t max_bytes)
 {
     size_t want = max_bytes != 0 ? max_bytes : heap_default_bytes();
     want = want > HEAP_LARGEST_BYTES ? HEAP_LARGEST_BYTES : want;
     want = teai_round_up(want, (size_t)TEAI_CHUNK_PAGES << TEAI_PAGE_SHIFT);
     want = want < HEAP_SMALLEST_BYTES ? HEAP_SMALLEST_BYTES : want;
+    if (heap_try_reserve(h, want))
+        return 0;
     /* By quarters: a limit such as ulimit -v is met closely without many tries. */
-    for (; want >= HEAP_SMALLEST_BYTES; want = teai_round_down(want / 4 * 3, (size_t)4 << 20))
-        if (heap_try_reserve(h, want))
+    while ((want = heap_quarter_less(want)) >= HEAP_SMALLEST_BYTES)
+        if (heap_try_reserve(h, want) && heap_reserve_less(h, want))
             return 0;
     return ENOMEM;
 }
