@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { SETTINGS_VALUE_BYTES = 128 };
+enum { KERNEL_RT_FIRST = 32 }; /* the kernel's first real-time signal; the C library's SIGRTMIN is above its own */
 
 struct setting_text {
     char key[32];
@@ -127,11 +128,28 @@ static bool key_stress(struct teai_settings *s, struct teai_settings_report *rep
     return read_number(value, 0, INT32_MAX, &s->stress);
 }
 
+/* A signal that the program can handle and that means no fault of the thread that gets it. Those between the two kinds belong
+ * to the C library: cancellation, and changes of the user id. */
+static bool signal_can_stop(int number)
+{
+    sigset_t never;
+    sigemptyset(&never);
+    sigaddset(&never, SIGKILL);
+    sigaddset(&never, SIGSTOP);
+    sigaddset(&never, SIGSEGV);
+    sigaddset(&never, SIGBUS);
+    sigaddset(&never, SIGILL);
+    sigaddset(&never, SIGFPE);
+    sigaddset(&never, SIGTRAP);
+    sigaddset(&never, SIGABRT);
+    return sigismember(&never, number) == 0 && (number < KERNEL_RT_FIRST || number >= SIGRTMIN);
+}
+
 static bool key_signal(struct teai_settings *s, struct teai_settings_report *report, const char *value)
 {
     (void)report;
     uint32_t number;
-    if (!read_number(value, 1, 64, &number) || number == SIGKILL || number == SIGSTOP || number == SIGSEGV)
+    if (!read_number(value, 1, (uint32_t)SIGRTMAX, &number) || !signal_can_stop((int)number))
         return false;
     s->stop_signal = (int)number;
     return true;

@@ -232,6 +232,8 @@ static void values_that_are_not_accepted_change_nothing_and_are_explained(void *
         {"signal=9", "want the number of a signal that can be caught"},
         {"signal=19", "want the number of a signal that can be caught"},
         {"signal=65", "want the number of a signal that can be caught"},
+        {"signal=7", "want the number of a signal that can be caught"},  /* a fault of the thread that gets it */
+        {"signal=33", "want the number of a signal that can be caught"}, /* the C library's */
         {"pastend=2", "want 0 or 1"},
     };
     for (size_t i = 0; i < NELEMENTS(rows); i++) {
