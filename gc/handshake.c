@@ -114,20 +114,23 @@ static uintptr_t context_sp(const ucontext_t *context)
 
 enum { RED_ZONE_BYTES = 128 };
 
-/* The lowest mapped address of the thread's stack: the main thread's is mapped as far as it has grown. */
+/* The lowest mapped address of the thread's stack: the main thread's is mapped as far as it has grown. A stack that the program
+ * made may begin and end in the middle of a page. */
 static uintptr_t stack_lowest_mapped(const struct tea_mutator *m)
 {
     size_t os_page_bytes = teai_platform_os_page_bytes();
-    size_t low = 0, high = (m->stack_limit_addr - m->stack_base_addr) / os_page_bytes - 1;
+    uintptr_t first_page_addr = teai_round_down(m->stack_base_addr, os_page_bytes);
+    size_t low = 0, high = (m->stack_limit_addr - 1 - first_page_addr) / os_page_bytes;
     unsigned char residency;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (mincore((void *)(m->stack_base_addr + middle * os_page_bytes), os_page_bytes, &residency) == 0)
+        if (mincore((void *)(first_page_addr + middle * os_page_bytes), os_page_bytes, &residency) == 0)
             high = middle;
         else
             low = middle + 1;
     }
-    return m->stack_base_addr + low * os_page_bytes;
+    uintptr_t lowest_addr = first_page_addr + low * os_page_bytes;
+    return lowest_addr > m->stack_base_addr ? lowest_addr : m->stack_base_addr;
 }
 
 struct stop_context {

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
@@ -305,6 +306,20 @@ int teai_platform_thread_id(void)
     return (int)syscall(SYS_gettid); /* cannot fail */
 }
 
+/* Stacks without a limit reach down to whatever is mapped there; no program is known to need as much as this. */
+static const uintptr_t stack_unlimited_bytes = (uintptr_t)1 << 30;
+
+/* musl tells how far the main thread's stack is mapped at the moment; the kernel lets it grow to the limit. */
+static uintptr_t stack_base_when_grown(uintptr_t base_addr, uintptr_t limit_addr)
+{
+    struct rlimit rlimit;
+    if (TEAI_GLIBC || teai_platform_thread_id() != getpid() || getrlimit(RLIMIT_STACK, &rlimit) != 0)
+        return base_addr;
+    uintptr_t bytes = rlimit.rlim_cur < limit_addr ? (uintptr_t)rlimit.rlim_cur : stack_unlimited_bytes;
+    uintptr_t grown_addr = teai_round_up(limit_addr - bytes, teai_platform_os_page_bytes());
+    return grown_addr < base_addr ? grown_addr : base_addr;
+}
+
 int teai_platform_stack_bounds(uintptr_t *base_out, uintptr_t *limit_out)
 {
     int saved_errno = errno;
@@ -317,8 +332,9 @@ int teai_platform_stack_bounds(uintptr_t *base_out, uintptr_t *limit_out)
         pthread_attr_destroy(&attributes);
     }
     if (error == 0) {
-        *base_out = (uintptr_t)base; /* of the main thread: as far as it may grow, mapped or not */
         *limit_out = (uintptr_t)base + bytes;
+        /* Of the main thread: as far as it may grow, mapped or not. */
+        *base_out = stack_base_when_grown((uintptr_t)base, *limit_out);
     }
     errno = saved_errno;
     return error;
