@@ -1,7 +1,7 @@
 # cmake/install.cmake -- what `cmake --install` puts where: headers, libraries, pkg-config file, CMake package.
 include(CMakePackageConfigHelpers)
 
-install(DIRECTORY include/teaspan DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/teaspan DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h*")
 install(TARGETS teaspan teaspan_static EXPORT teaspan)
 
 # Both files find the rest relative to themselves, so an installed tree may be moved.

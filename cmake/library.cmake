@@ -1,8 +1,8 @@
 # cmake/library.cmake -- libteaspan, shared and static, from one set of position-independent objects.
 file(GLOB teaspan_sources CONFIGURE_DEPENDS
      base/*.c platform/*.c pacer/*.c gc/*.c scavenger/*.c)
-set(teaspan_names_source ${PROJECT_SOURCE_DIR}/gc/interpose_names.c)
-list(REMOVE_ITEM teaspan_sources ${teaspan_names_source})
+set(teaspan_names_sources ${PROJECT_SOURCE_DIR}/gc/interpose_names.c ${PROJECT_SOURCE_DIR}/gc/exception_names.c)
+list(REMOVE_ITEM teaspan_sources ${teaspan_names_sources})
 
 add_library(teaspan_objects OBJECT ${teaspan_sources})
 set_target_properties(teaspan_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -43,13 +43,13 @@ set(teaspan_interposed
 list(JOIN teaspan_interposed ",--wrap=" teaspan_wrap_flags)
 set(teaspan_wrap_flags -Wl,--wrap=${teaspan_wrap_flags})
 target_link_options(teaspan_static INTERFACE ${teaspan_wrap_flags})
-target_sources(teaspan_static PRIVATE ${teaspan_names_source})
+target_sources(teaspan_static PRIVATE ${teaspan_names_sources})
 target_compile_definitions(teaspan_static PRIVATE TEASPAN_WRAPPED)
-target_include_directories(teaspan_static PRIVATE ${PROJECT_SOURCE_DIR})
+target_include_directories(teaspan_static PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 set_target_properties(teaspan_static PROPERTIES POSITION_INDEPENDENT_CODE ON)
 if(NOT TEASPAN_SANITIZE)
-    target_sources(teaspan PRIVATE ${teaspan_names_source})
-    target_include_directories(teaspan PRIVATE ${PROJECT_SOURCE_DIR})
+    target_sources(teaspan PRIVATE ${teaspan_names_sources})
+    target_include_directories(teaspan PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 endif()
 
 # z,defs does not go with sanitizers: their run-time library is linked to the program only.

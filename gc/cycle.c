@@ -86,7 +86,7 @@ static void cycle_list_mutator(struct cycle *c, struct tea_mutator *m)
 static void cycle_list_roots(struct cycle *c)
 {
     struct tea_heap *h = c->heap;
-    const struct teai_range_list *lists[] = { &h->roots.static_data, &h->roots.registered };
+    const struct teai_range_list *lists[] = { &h->roots.static_data, &h->roots.registered, &h->exceptions.list };
     for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++)
         for (size_t k = 0; k < lists[i]->nitems; k++)
             teai_mark_add_root(h, lists[i]->items[k].base_addr, lists[i]->items[k].limit_addr, false);

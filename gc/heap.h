@@ -7,6 +7,7 @@
 #define TEAI_HEAP_H
 
 #include "gc/central.h"
+#include "gc/exception.h"
 #include "gc/fiber.h"
 #include "gc/finalizer.h"
 #include "gc/handshake.h"
@@ -90,6 +91,7 @@ struct tea_heap {
     struct teai_roots roots;
     struct teai_root_callbacks root_callbacks;
     struct teai_fibers fibers;
+    struct teai_exceptions exceptions;
     struct teai_pins pins;
     struct teai_specials specials;
     struct teai_finalizers finalizers;

@@ -61,6 +61,7 @@ static int init_heap(struct tea_heap *h, const struct teai_settings *settings, s
     teai_pins_init(&h->pins);
     teai_root_callbacks_init(&h->root_callbacks);
     teai_fibers_init(&h->fibers);
+    teai_exceptions_init(&h->exceptions);
     teai_specials_init(&h->specials);
     teai_finalizers_init(h);
     teai_mark_init(h);

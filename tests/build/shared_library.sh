@@ -4,9 +4,10 @@
 set -euo pipefail
 library=$1 include_dir=$2 compiler=$3
 
-# Functions of the C library that are interposed, besides the public interface.
+# Functions of the C and C++ libraries that are interposed, besides the public interface.
 interposed="pthread_create pthread_join pthread_tryjoin_np pthread_timedjoin_np pthread_detach pthread_exit
-pthread_sigmask sigprocmask sigaction signal"
+pthread_sigmask sigprocmask sigaction signal
+__cxa_allocate_exception __cxa_free_exception"
 
 declared() {
     echo '#include <teaspan/teaspan.h>' | "$compiler" -x c -E -P -I"$include_dir" - | tr -d '\n' | tr ';{}' '\n' |
