@@ -30,7 +30,7 @@ enum fiber_record_state {
     FIBER_FREE = 0,
     FIBER_PARKED = 0x7ea5f1be,
     FIBER_RUNNING,
-    FIBER_LOST       /* in a child made by fork: was running on a thread that does not exist here */
+    FIBER_LOST       /* was running on a thread that is gone: ended without destructors, or not there in a forked child */
 };
 
 /* Saved registers, and the frames of three small functions; those of checked builds are larger. */
@@ -169,7 +169,7 @@ static const char *fiber_why_not(enum tea_status status, uint32_t state)
     if (status == TEA_ERR_NOMEM)
         return "cannot be listed: no memory";
     return state == FIBER_RUNNING ? "is running"
-           : state == FIBER_LOST  ? "ran on a thread that this process, made by fork, does not have"
+           : state == FIBER_LOST  ? "ran on a thread that is gone"
                                   : "is no fiber, or has ended";
 }
 

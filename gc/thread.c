@@ -4,10 +4,11 @@
  * argument as a root. The new thread takes the record over and only then runs its start routine. Any other thread is
  * adopted at its first use of the heap.
  *
- * A pthread key's destructor detaches: after a return, pthread_exit() or cancellation. Destructors of other keys that
- * allocate afterwards attach the thread again, and the key's destructor runs again, as often as the C library repeats
- * it. A thread that still ends attached, or ends without destructors, is found missing by the next stop (handshake.c) or by
- * the next thread that has its kernel id.
+ * A pthread key's destructor detaches: after a return, pthread_exit() or cancellation. It does so the second time it is called,
+ * because destructors of other keys may come after it, and what they are given may be referred to by nothing but the thread's
+ * specific data. Those that allocate after that attach the thread again, and the key's destructor runs again, as often as the
+ * C library repeats it. A thread that still ends attached, or ends without destructors, is found missing by the next stop
+ * (handshake.c) or by the next thread that has its kernel id.
  *
  * The return value of a joinable thread stays a root in its record, on the list `ended`, until pthread_join(),
  * pthread_detach(), or a new thread with the same pthread_t, which shows that the old one was joined
@@ -45,6 +46,11 @@ static void thread_ended(void *record)
     if (m->blocking_depth != 0) {
         m->blocking_depth = 0; /* it ended inside the region */
         teai_blocking_leave(m);
+    }
+    if (!m->is_ending) {
+        m->is_ending = true;
+        if (pthread_setspecific(thread_key, m) == 0)
+            return; /* until the other keys' destructors have run */
     }
     teai_thread_detach(m->heap, m);
 }
@@ -135,6 +141,7 @@ static void thread_keep_counts(struct tea_heap *h, struct tea_mutator *m)
 /* A mutator whose thread no longer exists: nobody uses its caches. */
 static void thread_drop_locked(struct tea_heap *h, struct tea_mutator *m)
 {
+    teai_fibers_thread_lost(h, m);
     thread_flush(h, m);
     thread_keep_counts(h, m);
     thread_unlink_locked(&h->world, m);

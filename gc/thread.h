@@ -41,6 +41,7 @@ struct tea_mutator {
     void *start_argument;        /* a root until the thread runs */
     void *result;                /* a root until the thread is joined */
     bool joinable;               /* keep the result when the thread ends; under threads_lock */
+    bool is_ending;              /* its destructors of specific data are running */
     _Atomic uint32_t may_begin;  /* futex: `pthread` is set */
     uint64_t serial;             /* never used twice */
 
