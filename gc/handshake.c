@@ -179,14 +179,20 @@ static void stop_say_stray(struct teai_world *w)
     world_acknowledge(w);
 }
 
+/* In the runtime it parks when it leaves; and a foreign signal may reach the stopping thread. */
+static bool stop_concerns(const struct teai_world *w, const struct tea_mutator *m)
+{
+    /* relaxed: it equals `m` only where this thread wrote it. */
+    return !m->in_runtime && atomic_load_explicit(&w->stopper_addr, memory_order_relaxed) != (uintptr_t)m;
+}
+
 static void stop_handler(int signal, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
     struct tea_mutator *m = teai_self;
     struct teai_world *w = &teai_default_heap.world;
     bool ours = info->si_code == STOP_CODE;
-    /* In the runtime it parks when it leaves. */
-    if (m != NULL && !m->in_runtime && stop_is_wanted(w))
+    if (m != NULL && stop_is_wanted(w) && stop_concerns(w, m))
         teai_platform_with_registers(stop_park, &(struct stop_context){ m, context });
     else if (m == NULL && ours && stop_is_wanted(w))
         stop_say_stray(w);
@@ -496,6 +502,8 @@ uint64_t teai_world_stop(struct tea_heap *h, struct tea_mutator *self)
     teai_lock_acquire(&w->threads_lock);
     /* relaxed: a stray of the stop before it; its sender no longer matters. */
     atomic_store_explicit(&w->stray_tid, 0, memory_order_relaxed);
+    /* relaxed: for stop_concerns() in this thread. */
+    atomic_store_explicit(&w->stopper_addr, (uintptr_t)self, memory_order_relaxed);
     atomic_fetch_add_explicit(&w->stop_epoch, 1, memory_order_seq_cst);
     stop_ask_all(w, self);
     stop_wait(w, self, begin_ns);
@@ -512,6 +520,7 @@ void teai_world_restart(struct tea_heap *h)
     struct teai_world *w = &h->world;
     teai_histogram_add(&w->stopped_ns, teai_platform_now_ns() - w->stopped_since_ns);
     atomic_fetch_add_explicit(&w->stop_epoch, 1, memory_order_seq_cst);
+    atomic_store_explicit(&w->stopper_addr, 0, memory_order_relaxed);
     teai_lock_release(&w->threads_lock);
     teai_platform_futex_wake(&w->stop_epoch, UINT32_MAX);
 }

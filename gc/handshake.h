@@ -17,6 +17,7 @@ struct teai_world {
     _Atomic uint32_t stop_epoch;        /* odd: a stop is wanted or in force; futex of the stopped */
     _Atomic uint32_t ack;               /* futex of the stopping thread: grows as mutators stop */
     _Atomic uint32_t stray_tid;         /* a thread that got a stop signal and is no mutator; 0: none */
+    _Atomic uintptr_t stopper_addr;     /* the mutator that stops the others, if it is one */
     _Atomic uint32_t holder;            /* world lock: 0 free, 1 held, 2 held and waited for */
     _Atomic uint32_t gate;              /* tid of the thread that forks, 0: open; futex of those who wait outside the runtime */
     _Atomic int signal;                 /* 0: the collector has not started */

@@ -266,10 +266,11 @@ static struct tea_mutator *thread_prepare(struct tea_heap *h, void *(*start)(voi
     if (m == NULL)
         return NULL;
     m->start = start;
-    m->start_argument = argument;
     m->in_runtime = 1;
     atomic_store_explicit(&m->state, TEAI_MUTATOR_BLOCKED, memory_order_relaxed); /* unlisted yet */
     teai_lock_acquire(&h->world.threads_lock);
+    /* Not earlier: a stop may come while we wait, and the record is no root before it is listed. */
+    m->start_argument = argument;
     thread_link_locked(&h->world, m);
     teai_lock_release(&h->world.threads_lock);
     return m;

@@ -1,0 +1,214 @@
+/* tests/bugs/test_b27_foreign_signal.c -- B27: the stop signal, sent by somebody else.
+ *
+ * A runtime that stops threads with a signal dereferences null when a container manager sends it that signal. (Reports:
+ * oven-sh/bun #43186, JuliaLang/julia #57918.)
+ */
+#define _GNU_SOURCE
+#include "tests/support/objects.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <unistd.h>
+
+enum { NSIGNALS = 1000, NWORKERS = 2 };
+
+static _Atomic unsigned nplain, ninfo, last_value;
+static _Atomic bool time_is_up;
+
+static void handle_plain(int number)
+{
+    TEST_REQUIRE(number == SIGURG);
+    nplain++;
+}
+
+static void handle_info(int number, siginfo_t *info, void *context)
+{
+    TEST_REQUIRE(number == SIGURG && context != NULL);
+    last_value = (unsigned)info->si_value.sival_int;
+    ninfo++;
+}
+
+static void *work(void *argument)
+{
+    while (!atomic_load(&time_is_up)) {
+        test_churn(64, 1000);
+        tea_collect();
+    }
+    return argument;
+}
+
+static pthread_t workers[NWORKERS];
+
+static void start_workers(void)
+{
+    TEST_REQUIRE(tea_thread_attach() == TEA_OK);
+    for (int i = 0; i < NWORKERS; i++)
+        TEST_REQUIRE(pthread_create(&workers[i], NULL, work, NULL) == 0);
+}
+
+static void stop_workers(void)
+{
+    atomic_store(&time_is_up, true);
+    for (int i = 0; i < NWORKERS; i++)
+        TEST_REQUIRE(pthread_join(workers[i], NULL) == 0);
+}
+
+/* By another process, at any moment; the default action of SIGURG is to be ignored, so is ours. */
+static void from_another_process_to_a_program_without_a_handler(void **state)
+{
+    (void)state;
+    start_workers();
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        for (int i = 0; i < NSIGNALS; i++) {
+            kill(parent, SIGURG);
+            usleep(50);
+        }
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    stop_workers();
+    assert_int_equal(status, 0);
+}
+
+static void each_goes_on_to_the_handler_the_program_installs(void **state)
+{
+    (void)state;
+    start_workers();
+    assert_true(signal(SIGURG, handle_plain) == SIG_DFL);
+    for (unsigned i = 1; i <= NSIGNALS; i++) {
+        assert_int_equal(kill(getpid(), SIGURG), 0);
+        while (nplain < i)
+            sched_yield();
+    }
+    struct sigaction action = {.sa_sigaction = handle_info, .sa_flags = SA_SIGINFO}, old;
+    assert_int_equal(sigaction(SIGURG, &action, &old), 0);
+    assert_true(old.sa_handler == handle_plain);
+    for (unsigned i = 1; i <= NSIGNALS; i++) {
+        assert_int_equal(sigqueue(getpid(), SIGURG, (union sigval){.sival_int = (int)i}), 0);
+        while (ninfo < i)
+            sched_yield();
+        assert_int_equal(last_value, i);
+    }
+    assert_int_equal(sigaction(SIGURG, NULL, &old), 0);
+    assert_true(old.sa_sigaction == handle_info);
+    stop_workers();
+    assert_int_equal(nplain, NSIGNALS); /* none of the collector's */
+    assert_int_equal(ninfo, NSIGNALS);
+}
+
+static void a_handler_installed_before_the_start_is_kept(void **state)
+{
+    (void)state;
+    signal(SIGURG, handle_plain);
+    start_workers();
+    for (unsigned i = 1; i <= NSIGNALS; i++) {
+        assert_int_equal(raise(SIGURG), 0);
+        assert_int_equal(nplain, i);
+    }
+    stop_workers();
+    assert_int_equal(nplain, NSIGNALS);
+}
+
+static int stay_unknown(void *may_end)
+{
+    while (sem_wait(may_end) != 0)
+        ;
+    return 0;
+}
+
+static void to_a_thread_that_is_no_mutator(void **state)
+{
+    (void)state;
+    sem_t may_end;
+    thrd_t thread;
+    sem_init(&may_end, 0, 0);
+    start_workers();
+    signal(SIGURG, handle_plain);
+    assert_int_equal(thrd_create(&thread, stay_unknown, &may_end), thrd_success);
+    for (unsigned i = 1; i <= 100; i++) {
+        assert_int_equal(pthread_kill(thread, SIGURG), 0);
+        while (nplain < i)
+            sched_yield();
+    }
+    sem_post(&may_end);
+    thrd_join(thread, NULL);
+    stop_workers();
+}
+
+/* A signal whose default action ends the process. */
+static void with_another_signal_number(void **state)
+{
+    (void)state;
+    start_workers();
+    for (int i = 0; i < NSIGNALS; i++)
+        assert_int_equal(kill(getpid(), SIGPWR), 0);
+    for (uint32_t n = tea_gc_count(); tea_gc_count() < n + 3;)
+        sched_yield();
+    stop_workers();
+}
+
+static _Atomic bool blocked_begun;
+
+static void *block_everything(void *argument)
+{
+    sigset_t all, now;
+    sigfillset(&all);
+    TEST_REQUIRE(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0 && sigprocmask(SIG_BLOCK, &all, NULL) == 0);
+    TEST_REQUIRE(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+    TEST_REQUIRE(sigismember(&now, SIGUSR1) == 1 && sigismember(&now, SIGURG) == 0);
+    atomic_store(&blocked_begun, true);
+    while (!atomic_load(&time_is_up))
+        sched_yield();
+    return argument;
+}
+
+static void a_thread_that_blocks_all_signals_still_stops(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, block_everything, NULL), 0);
+    while (!atomic_load(&blocked_begun))
+        sched_yield();
+    for (int i = 0; i < 100; i++)
+        tea_collect();
+    atomic_store(&time_is_up, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* As a library would that reaches past us. */
+static void a_replaced_handler_is_put_back(void **state)
+{
+    (void)state;
+    start_workers();
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } ignore = {SIG_IGN, 0, NULL, 0};
+    assert_int_equal(syscall(SYS_rt_sigaction, SIGURG, &ignore, NULL, 8), 0);
+    for (int i = 0; i < 10; i++)
+        tea_collect();
+    stop_workers();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        heap_test(from_another_process_to_a_program_without_a_handler),
+        heap_test(each_goes_on_to_the_handler_the_program_installs),
+        heap_test(a_handler_installed_before_the_start_is_kept),
+        heap_test(to_a_thread_that_is_no_mutator),
+        heap_test_with(with_another_signal_number, "TEASPAN=signal=30"),
+        heap_test(a_thread_that_blocks_all_signals_still_stops),
+        heap_test(a_replaced_handler_is_put_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
