@@ -41,17 +41,10 @@ static void collect_if_due(struct tea_heap *h, struct tea_mutator *m)
         teai_cycle_run(h, m, TEAI_CYCLE_STRESS);
 }
 
-/* What tea_free() gave back since the last refill. */
-static void settle_freed_bytes(struct tea_heap *h, struct tea_mutator *m)
-{
-    teai_live_sub(h, m->freed_bytes);
-    m->freed_bytes = 0;
-}
-
 static bool refill(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class)
 {
     teai_runtime_enter(m);
-    settle_freed_bytes(h, m);
+    teai_thread_settle_freed(h, m);
     bool filled = teai_cache_refill(h, m, span_class);
     teai_runtime_leave(h, m);
     return filled;
@@ -140,7 +133,7 @@ static uint32_t large_take_pages(struct tea_heap *h, struct tea_mutator *m, uint
                                  enum teai_kind kind, bool *zeroed_out)
 {
     teai_runtime_enter(m);
-    settle_freed_bytes(h, m);
+    teai_thread_settle_freed(h, m);
     uint32_t span = teai_span_new_large(h, npages, align_pages, kind, zeroed_out);
     teai_runtime_leave(h, m);
     return span;

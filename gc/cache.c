@@ -96,6 +96,7 @@ static void run_lease(struct tea_heap *h, struct teai_cache *c, uint32_t slot, u
     if (needs_zero && s->kind != TEAI_LEAF)
         memset((void *)base, 0, bytes);
     c->nleased += nslots;
+    c->is_counted = true;
     /* relaxed: a count that only steers pacing. */
     atomic_fetch_add_explicit(&h->live_bytes, bytes, memory_order_relaxed);
     c->next_slot = slot + nslots;
@@ -149,7 +150,8 @@ static void cache_return_run(struct tea_heap *h, struct teai_cache *c)
     states_fill(states, unused, TEAI_SLOT_FREE);
     /* seq_cst: pairs with teai_central_return(), as in object_free_small(). */
     uint32_t nlive = atomic_fetch_sub_explicit(&s->nlive, unused, memory_order_seq_cst) - unused;
-    teai_live_sub(h, (uint64_t)unused * c->slot_bytes);
+    if (c->is_counted)
+        teai_live_sub(h, (uint64_t)unused * c->slot_bytes);
     teai_central_slot_freed(h, ref.span, span_class, nlive == 0);
 }
 
@@ -177,8 +179,10 @@ void teai_cache_detach_stopped(struct tea_heap *h, struct tea_mutator *m)
     for (unsigned i = TEAI_CLASS_FIRST_SMALL; i < TEAI_NSPAN_CLASSES; i++) {
         struct teai_cache *c = &m->cache[i];
         cache_blacken_run(h, c);
+        c->is_counted = false;
         if (c->span != TEAI_NO_PAGE)
             teai_central_return_stopped(h, c->span);
         c->span = TEAI_NO_PAGE;
     }
+    m->freed_bytes = 0;
 }

@@ -22,6 +22,7 @@ struct teai_cache {
     uintptr_t cursor_addr, limit_addr;  /* the leased run */
     uint32_t slot_bytes;
     bool zero_each;                     /* leaf slots that hold old contents: cleared one by one when asked for */
+    bool is_counted;                    /* heap live counts the run: until the next cycle, which starts it from what is marked */
     uint32_t span;                      /* where the next run comes from; TEAI_NO_PAGE: none */
     uint32_t next_slot;                 /* slots of it before this one were looked at */
     uint64_t nleased;                   /* slots ever leased by this cache */
@@ -43,7 +44,7 @@ void teai_cache_init(struct teai_cache *cache, uint8_t span_class);
 bool teai_cache_refill(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class);
 /* Give back the run and the span; the caller's own caches only. */
 void teai_cache_flush(struct tea_heap *h, struct tea_mutator *m, uint8_t span_class);
-/* With the world stopped: take the spans, blacken the runs (C2). */
+/* With the world stopped: take the spans, blacken the runs (C2); heap live will be counted anew. */
 void teai_cache_detach_stopped(struct tea_heap *h, struct tea_mutator *m);
 /* Slots leased and not handed out. */
 TEAI_INLINE uint64_t teai_cache_unused_slots(const struct teai_cache *c)

@@ -125,10 +125,16 @@ TEAI_INLINE uint32_t teai_heap_gen(const struct tea_heap *h)
     return atomic_load_explicit(&h->sweep_gen, memory_order_relaxed);
 }
 
+/* Never below 0: a cycle may have left out of the count what is given back now. */
 TEAI_INLINE void teai_live_sub(struct tea_heap *h, uint64_t bytes)
 {
+    if (bytes == 0)
+        return;
     /* relaxed: a count that only steers pacing. */
-    atomic_fetch_sub_explicit(&h->live_bytes, bytes, memory_order_relaxed);
+    uint64_t live = atomic_load_explicit(&h->live_bytes, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&h->live_bytes, &live, live > bytes ? live - bytes : 0,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
 }
 
 #endif

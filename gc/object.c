@@ -80,6 +80,9 @@ static void object_free_large(struct tea_heap *h, struct tea_mutator *m, uint32_
     teai_span_delete(h, span);
 }
 
+/* A thread that only frees what others allocate comes by no refill, which would settle the account. */
+enum { FREED_SETTLE_BYTES = 64 << 10 };
+
 static void object_free(struct tea_heap *h, struct tea_mutator *m, struct teai_slot_ref ref)
 {
     if (teai_pins_any(&h->pins))
@@ -90,6 +93,8 @@ static void object_free(struct tea_heap *h, struct tea_mutator *m, struct teai_s
         object_free_large(h, m, ref.span);
     else
         object_free_small(h, m, ref);
+    if (m->freed_bytes >= FREED_SETTLE_BYTES)
+        teai_thread_settle_freed(h, m);
 }
 
 void teai_report_bad_pointer(struct tea_heap *h, const char *call, const void *pointer, bool inside)

@@ -126,8 +126,7 @@ static void thread_flush(struct tea_heap *h, struct tea_mutator *m)
     for (unsigned i = TEAI_CLASS_FIRST_SMALL; i < TEAI_NSPAN_CLASSES; i++)
         teai_cache_flush(h, m, (uint8_t)i);
     teai_page_cache_flush(h->pages, &m->pages);
-    teai_live_sub(h, m->freed_bytes);
-    m->freed_bytes = 0;
+    teai_thread_settle_freed(h, m);
 }
 
 static void thread_keep_counts(struct tea_heap *h, struct tea_mutator *m)

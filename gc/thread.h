@@ -73,4 +73,11 @@ void teai_thread_abandon(struct tea_heap *h, struct tea_mutator *m);
 /* Give back what the thread caches and forget it. */
 void teai_thread_detach(struct tea_heap *h, struct tea_mutator *m);
 
+/* Inside the runtime: take what the thread freed off heap live. */
+TEAI_INLINE void teai_thread_settle_freed(struct tea_heap *h, struct tea_mutator *m)
+{
+    teai_live_sub(h, m->freed_bytes);
+    m->freed_bytes = 0;
+}
+
 #endif

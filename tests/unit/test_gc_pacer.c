@@ -4,6 +4,7 @@
 #include "gc/cycle.h"
 #include "gc/thread.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -232,6 +233,58 @@ static void freeing_by_hand_puts_the_next_cycle_off(void **state)
     assert_true(test_stats().heap_live_bytes < 4 << 20);
 }
 
+static _Atomic uint32_t leases_made;
+
+static void *lease_of_every_class(void *unused)
+{
+    (void)unused;
+    for (size_t nbytes = 16; nbytes <= 32 << 10; nbytes += nbytes / 8 + 8)
+        TEST_REQUIRE(tea_alloc(nbytes) != NULL);
+    atomic_store(&leases_made, 1);
+    while (atomic_load(&leases_made) == 1)
+        sched_yield();
+    return NULL;
+}
+
+/* What a thread has leased before a cycle and gives back after it: the cycle has left it out of heap live. */
+static void what_is_given_back_after_a_cycle_is_not_taken_off_twice(void **state)
+{
+    (void)state;
+    TEST_REQUIRE(tea_alloc(16) != NULL);
+    pthread_t thread;
+    TEST_REQUIRE(pthread_create(&thread, NULL, lease_of_every_class, NULL) == 0);
+    while (atomic_load(&leases_made) == 0)
+        sched_yield();
+    tea_collect();
+    uint64_t live_bytes = test_stats().heap_live_bytes;
+    atomic_store(&leases_made, 2);
+    TEST_REQUIRE(pthread_join(thread, NULL) == 0);
+    assert_int_equal(test_stats().heap_live_bytes, live_bytes);
+    assert_int_equal(tea_gc_count(), 1);
+}
+
+static void freed_before_a_cycle_and_settled_after_it(void *argument)
+{
+    (void)argument;
+    enum { NOBJECTS = 100 };
+    void *objects[NOBJECTS];
+    for (int i = 0; i < NOBJECTS; i++)
+        objects[i] = tea_alloc(512);
+    for (int i = 0; i < NOBJECTS; i++)
+        tea_free(objects[i]); /* 50 KB: less than is settled at once */
+    tea_collect();
+    uint64_t live_bytes = test_stats().heap_live_bytes;
+    TEST_REQUIRE(tea_alloc(9000) != NULL); /* a refill, which settles */
+    TEST_REQUIRE(test_stats().heap_live_bytes >= live_bytes && test_stats().heap_live_bytes < 1 << 20);
+}
+
+static void what_was_freed_before_a_cycle_is_not_taken_off_after_it(void **state)
+{
+    (void)state;
+    test_apart(freed_before_a_cycle_and_settled_after_it, NULL);
+    assert_int_equal(tea_gc_count(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +304,8 @@ int main(void)
         heap_test(a_limit_that_is_too_small_does_not_stop_the_program),
         heap_test(heap_live_after_a_cycle_is_what_was_marked),
         heap_test(freeing_by_hand_puts_the_next_cycle_off),
+        heap_test(what_is_given_back_after_a_cycle_is_not_taken_off_twice),
+        heap_test(what_was_freed_before_a_cycle_is_not_taken_off_after_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
