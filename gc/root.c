@@ -3,7 +3,7 @@
  * Static data. Before each stop the loader is asked for the writable segments of the program and its libraries.
  * Parts made read-only after relocation (RELRO) hold no references to objects and are left out. So is the
  * collector's own data: the section teaspan_state, wherever the library was linked in, because a reference in
- * a work list or table would keep dead objects alive.
+ * a work list or table would keep dead objects alive. In builds with a sanitizer its run-time library's is, too.
  *
  * Locks. roots.lock for the registered ranges. The snapshot takes the loader's lock (dl_iterate_phdr), so it runs
  * before the world is stopped.
@@ -127,9 +127,23 @@ static struct teai_range object_relro(const struct dl_phdr_info *info)
     return (struct teai_range){ 0, 0 };
 }
 
+/* A sanitizer's run-time library: up to 50 MB, and addresses of the program's accesses are kept in them. */
+static bool object_is_sanitizer(const struct dl_phdr_info *info)
+{
+    static const char *const names[] = { "/libasan.so.", "/libtsan.so.", "/libubsan.so." };
+    if (!TEAI_ASAN && !TEAI_TSAN)
+        return false;
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strstr(info->dlpi_name, names[i]) != NULL)
+            return true;
+    return false;
+}
+
 static int snapshot_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct snapshot *snap = context;
+    if (object_is_sanitizer(info))
+        return 0;
     struct teai_range own = { (uintptr_t)__start_teaspan_state, (uintptr_t)__stop_teaspan_state };
     struct teai_range relro = object_relro(info);
     if (!teai_thread_roots_note_module(snap->heap, info, size))
