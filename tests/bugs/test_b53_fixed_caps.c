@@ -78,7 +78,7 @@ static void any_number_of_ranges_may_be_roots(void **state)
 static void any_number_of_objects_may_be_uncollectable(void **state)
 {
     (void)state;
-    enum { NOBJECTS = 300000 };
+    enum { NOBJECTS = TEAI_TSAN ? 30000 : 300000 };
     uintptr_t *hidden = test_calloc(NOBJECTS, sizeof *hidden);
     for (size_t i = 0; i < NOBJECTS; i++) {
         void *object = tea_alloc_uncollectable(32);
@@ -106,8 +106,10 @@ struct node {
     uint64_t number;
 };
 
-/* Start with this heap size; live data of `live_bytes` must fit. */
-static void assert_works_with(size_t max_heap_bytes, size_t live_bytes)
+/* Fits the smallest heap that there is. */
+enum { LIVE_BYTES = TEAI_TSAN ? 1 << 20 : 8 << 20 };
+
+static void assert_works_with(size_t max_heap_bytes)
 {
     struct tea_options options = TEA_OPTIONS_INIT;
     options.max_heap_bytes = max_heap_bytes;
@@ -116,13 +118,13 @@ static void assert_works_with(size_t max_heap_bytes, size_t live_bytes)
     assert_int_equal(tea_init(&options), TEA_OK);
     assert_in_range(messages.nlines, 0, 1);
     struct node *head = NULL;
-    for (size_t i = 0; i < live_bytes / sizeof *head; i++) {
+    for (size_t i = 0; i < LIVE_BYTES / sizeof *head; i++) {
         struct node *object = tea_alloc(sizeof *object);
         assert_non_null(object);
         *object = (struct node){head, i};
         head = object;
     }
-    for (size_t i = live_bytes / sizeof *head; i-- > 0; head = head->next)
+    for (size_t i = LIVE_BYTES / sizeof *head; i-- > 0; head = head->next)
         assert_int_equal(head->number, i);
     teai_verify_heap(&teai_default_heap, NULL);
     assert_in_range(messages.nlines, 0, 1);
@@ -131,26 +133,26 @@ static void assert_works_with(size_t max_heap_bytes, size_t live_bytes)
 static void a_heap_of_one_byte_is_made_usable(void **state)
 {
     (void)state;
-    assert_works_with(1, (size_t)4 << 20);
+    assert_works_with(1);
 }
 
 static void a_heap_of_100_kb_is_made_usable(void **state)
 {
     (void)state;
-    assert_works_with(100 * 1000, (size_t)4 << 20);
+    assert_works_with(100 * 1000);
 }
 
 static void a_heap_of_100_gb_costs_nothing_until_used(void **state)
 {
     (void)state;
-    assert_works_with((size_t)100 * 1000 * 1000 * 1000, (size_t)32 << 20);
+    assert_works_with((size_t)100 * 1000 * 1000 * 1000);
     assert_in_range(test_stats().sys_bytes, 0, (size_t)128 << 20);
 }
 
 static void a_heap_of_all_address_space_is_cut_to_what_there_is(void **state)
 {
     (void)state;
-    assert_works_with(SIZE_MAX, (size_t)32 << 20);
+    assert_works_with(SIZE_MAX);
     assert_in_range(test_stats().sys_bytes, 0, (size_t)128 << 20);
 }
 
