@@ -274,7 +274,7 @@ static void freed_before_a_cycle_and_settled_after_it(void *argument)
         tea_free(objects[i]); /* 50 KB: less than is settled at once */
     tea_collect();
     uint64_t live_bytes = test_stats().heap_live_bytes;
-    TEST_REQUIRE(tea_alloc(9000) != NULL); /* a refill, which settles */
+    TEST_REQUIRE(tea_alloc(300) != NULL); /* a refill of 8000 bytes, which settles */
     TEST_REQUIRE(test_stats().heap_live_bytes >= live_bytes && test_stats().heap_live_bytes < 1 << 20);
 }
 
