@@ -14,7 +14,7 @@ OUTPUT = ROOT / "docs" / "code-index.md"
 FOLDERS = ["include", "gc", "pacer", "scavenger", "base", "platform", "rc", "boehm", "workloads", "lab", "examples",
            "tests", "tools", "cmake"]
 ROOT_FILES = ["CMakeLists.txt", "run", "test", ".ci/run"]
-SUFFIXES = {".c", ".h", ".cpp", ".py", ".sh", ".go", ".cmake", ".in", ".map"}
+SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".py", ".sh", ".go", ".cmake", ".in", ".map"}
 
 HEAD = re.compile(r"(?:/\*|//|#)\s*(\S+) -- (.+?)\s*(?:\*/)?$")
 
