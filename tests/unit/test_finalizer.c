@@ -278,7 +278,9 @@ static void finalizers_may_allocate_collect_and_run_others(void **state)
     /* The second may be found dead while the first one runs: by the collection that it starts. */
     collect_and_run();
     assert_in_range(nnotes, 1, 2);
-    collect_and_run();
+    /* A stale word in a frame of the thread that runs finalizers may keep the second for a while. */
+    for (int i = 0; i < 10 && nnotes < 2; i++)
+        collect_and_run();
     assert_int_equal(nnotes, 2);
 }
 
