@@ -4,7 +4,8 @@
 
 enum teai_lock_rank {
     TEAI_RANK_NONE = 0,
-    TEAI_RANK_LOG,        /* gc/log.c: where messages go; taken by whoever holds no lock */
+    TEAI_RANK_TRACE,      /* gc/trace.c: lines to be said; taken by whoever holds no lock */
+    TEAI_RANK_LOG,        /* gc/log.c: where messages go; likewise */
     TEAI_RANK_WORLD,      /* gc/handshake.c: one stop, one cycle at a time */
     TEAI_RANK_THREADS,    /* gc/thread.c: the list of mutators */
     TEAI_RANK_ROOTS,      /* gc/root.c: registered ranges */

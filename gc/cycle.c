@@ -2,7 +2,7 @@
  *
  * A state machine, run by the thread that found a cycle due, under the world lock:
  *
- *   prepare      start helper threads; finish the sweep of the cycle before; list static data (the loader's lock is free)
+ *   prepare      start helper threads; finish the sweep of the cycle before; take the loader's lock, list static data
  *   begin        stop the world; blacken leased slots, take the spans from the caches; phase MARK
  *   mark         list roots, mark from them (mark_workers.c)
  *   terminate    phase MARK_TERMINATION; the checker, if asked for; finalizers become due, weak pointers are cleared; new goal and trigger; everything in use is unswept
@@ -43,6 +43,7 @@ struct cycle {
     uint64_t time_to_stop_ns;
     uint64_t cpu_begin_ns;
     uint32_t nmarkers;
+    bool thread_roots_are_news;
 };
 
 static void cycle_set_phase(struct tea_heap *h, enum teai_phase phase)
@@ -167,7 +168,12 @@ static void cycle_stopped(uintptr_t sp_addr, void *argument)
     teai_world_restart(c->heap);
 }
 
-static void cycle_check_result(const struct cycle *c)
+static void cycle_run_held(void *argument)
+{
+    teai_platform_with_registers(cycle_stopped, argument);
+}
+
+static void cycle_say_check_result(const struct cycle *c)
 {
     if (c->check.nmissed == 0 && c->check.nextra == 0)
         return;
@@ -175,6 +181,15 @@ static void cycle_check_result(const struct cycle *c)
                   c->check.nmissed, (const void *)c->check.first_missed_addr, c->check.nextra, c->check.nreached);
     if (c->check.nmissed != 0)
         teai_fatal(__FILE__, __LINE__, "marking missed reachable objects");
+}
+
+/* With no lock held: the sink may allocate, and so need a cycle, or wait for a thread that does. */
+static void cycle_say(const struct cycle *c)
+{
+    teai_trace_say(c->heap, c->self);
+    if (c->thread_roots_are_news)
+        teai_thread_roots_report(c->heap);
+    cycle_say_check_result(c);
 }
 
 static void cycle_trim_specials(struct tea_heap *h, struct tea_mutator *self)
@@ -198,20 +213,22 @@ void teai_cycle_run(struct tea_heap *h, struct tea_mutator *self, enum teai_cycl
                        .nmarkers = cycle_markers_wanted(h) };
     teai_mark_start_helpers(h, c.nmarkers);
     teai_sweep_finish(h);
-    if (!teai_roots_snapshot(h)) {
+    if (!teai_roots_call_held(h, cycle_run_held, &c)) {
         teai_world_release(h); /* no memory to list the roots: no cycle is better than a wrong one */
         return;
     }
-    teai_platform_with_registers(cycle_stopped, &c);
     h->cycle = c.record;
     if (h->settings.gctrace)
-        teai_trace_cycle(h, &c.record);
-    cycle_check_result(&c);
+        teai_trace_add(h, &c.record);
+    c.thread_roots_are_news = teai_thread_roots_are_news(h);
+    if (c.check.nmissed != 0)
+        cycle_say_check_result(&c); /* the process ends with it, before anything is swept */
     if (reason == TEAI_CYCLE_HEAP)
         teai_sweep_wake(h);
     else
         teai_sweep_finish(h);
     cycle_trim_specials(h, self);
-    teai_world_release(h);
     teai_finalizers_wake(h);
+    teai_world_release(h);
+    cycle_say(&c);
 }

@@ -27,9 +27,6 @@ int64_t teai_gc_pacer_set_limit(struct tea_heap *h, int64_t limit_bytes);
 uint64_t teai_gc_mapped_ready_bytes(const struct tea_heap *h);
 uint64_t teai_gc_metadata_bytes(const struct tea_heap *h);
 
-/* trace.c */
-void teai_trace_cycle(struct tea_heap *h, const struct teai_cycle_record *record);
-
 /* mark_reference.c: the slow, obvious marker; with the world stopped after marking, before sweeping. Counts objects it
  * reaches that are not BLACK, and BLACK ones it does not reach (other than leased slots). */
 struct teai_reference_result {

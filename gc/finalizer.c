@@ -362,6 +362,8 @@ enum tea_finalizer_mode tea_finalizer_mode(enum tea_finalizer_mode mode)
     if (mode != TEA_FINALIZE_BY_THREAD && mode != TEA_FINALIZE_ON_DEMAND)
         return (enum tea_finalizer_mode)now;
     now = atomic_exchange_explicit(&h->finalizers.mode, mode, memory_order_relaxed);
+    teai_world_acquire(h, teai_self);
     teai_finalizers_wake(h);
+    teai_world_release(h);
     return (enum tea_finalizer_mode)now;
 }

@@ -16,7 +16,8 @@ struct teai_finalizers {
 };
 
 void teai_finalizers_init(struct tea_heap *h);
-/* After a cycle, the world running and not held: have the thread run what is due. */
+/* Have the thread run what is due. Under the world lock, the world running: who starts a thread has the stop signal blocked and
+ * may wait for a lock of malloc() that a stopped thread holds, so no stop may begin. */
 void teai_finalizers_wake(struct tea_heap *h);
 void teai_finalizers_after_fork(struct tea_heap *h);
 

@@ -10,8 +10,8 @@
  * goes on, since that changes one word.
  *
  * Invariants.
- *   F1  At the moment of fork the forking thread holds the world lock, the threads lock, the start lock and the log's; all
- *       other locks of the collector are free, and nothing they guard is half changed: mutators take them inside the
+ *   F1  At the moment of fork the forking thread holds the world lock, the threads lock, the start lock, the log's and the
+ *       trace's; all other locks of the collector are free, and nothing they guard is half changed: mutators take them inside the
  *       runtime only, the background sweeper only while sweeping is not done, markers only during a cycle.
  *   F2  In the child only the forking thread is a mutator. What the others had leased is free again, and their stacks and
  *       thread-locals are no roots.
@@ -66,6 +66,7 @@ static void child_put_in_order(struct tea_heap *h, struct tea_mutator *self)
     teai_sweep_after_fork(h);
     teai_mark_after_fork(h);
     teai_finalizers_after_fork(h);
+    teai_trace_after_fork(&h->trace, self);
     child_keep_only(h, self);
 }
 
@@ -91,6 +92,7 @@ static void fork_close_gate(struct tea_heap *h)
     teai_world_acquire(h, self);
     teai_sweep_finish(h);
     teai_world_close_gate(h, self);
+    teai_lock_acquire(&h->trace.lock);
     teai_lock_acquire(&h->log.lock);
     teai_lock_acquire(&h->world.threads_lock);
 }
@@ -99,6 +101,7 @@ static void fork_open_gate(struct tea_heap *h)
 {
     teai_lock_release(&h->world.threads_lock);
     teai_lock_release(&h->log.lock);
+    teai_lock_release(&h->trace.lock);
     teai_world_open_gate(h);
     teai_world_release(h);
 }

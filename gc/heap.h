@@ -20,6 +20,7 @@
 #include "gc/span.h"
 #include "gc/special.h"
 #include "gc/mark.h"
+#include "gc/trace.h"
 #include "pacer/pacer.h"
 #include "teaspan/stats.h"
 
@@ -97,6 +98,7 @@ struct tea_heap {
     struct teai_finalizers finalizers;
     struct teai_mark mark;
     struct teai_log log;
+    struct teai_trace trace;
     struct teai_metadata metadata;
     struct teai_counters counters;
     struct teai_cycle_record cycle;

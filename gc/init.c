@@ -3,13 +3,16 @@
  * The first allocation may come from a constructor, a library, any thread. A lock admits one starter; the others wait.
  * Nothing here calls malloc or the client, except the log sink, after the heap stands.
  */
+#define _GNU_SOURCE
 #include "gc/init.h"
 
 #include "gc/alloc.h"
 #include "gc/cycle.h"
 #include "gc/fork.h"
 #include "gc/instance.h"
+#include "gc/interpose.h"
 #include "gc/thread.h"
+#include "platform/pthread_real.h"
 #include "teaspan/init.h"
 
 #include <errno.h>
@@ -29,9 +32,16 @@ bool teai_init_is_done(void)
     return atomic_load_explicit(&init_done, memory_order_acquire) != 0;
 }
 
+/* What takes locks of the loader comes first: a thread in the constructor of a library that is being loaded holds them while
+ * it waits for ours. */
 void teai_init_lock(void)
 {
-    teai_fork_watch(); /* before anything of the collector can be half made */
+    if (!teai_init_is_done()) {
+        teai_fork_watch(); /* before anything of the collector can be half made */
+        teai_pthread_create_prepare();
+        teai_interpose_prepare();
+        teai_thread_roots_prepare();
+    }
     teai_lock_acquire(&init_lock);
 }
 
@@ -50,6 +60,7 @@ static int init_heap(struct tea_heap *h, const struct teai_settings *settings, s
     atomic_store_explicit(&h->sweep_gen, 4, memory_order_relaxed);
     atomic_store_explicit(&h->sweep.done_gen, 4, memory_order_relaxed);
     teai_log_init(&h->log);
+    teai_trace_init(&h->trace);
     teai_metadata_init(&h->metadata);
     teai_class_info_init();
     for (unsigned i = 0; i < TEAI_NSPAN_CLASSES; i++)
@@ -101,22 +112,25 @@ static void init_say(tea_log_fn log, void *context, const char *text)
     teai_platform_stderr("\n", 1);
 }
 
-/* Another copy of this library runs the collector of this process: said once, refused each time. */
-static bool init_is_second(const struct tea_options *options)
-{
+/* Why the collector was not started; empty if there is nothing to say. Said with the lock free, for the sink may call us. */
+struct init_refusal {
     char text[TEAI_INSTANCE_TEXT_BYTES];
-    if (!init_was_refused && teai_instance_is_second(text, sizeof text)) {
-        init_was_refused = true;
-        init_say(options->log, options->log_context, text);
-    }
+};
+
+/* Another copy of this library runs the collector of this process: said once, refused each time. */
+static bool init_is_second(struct init_refusal *refusal)
+{
+    if (!init_was_refused)
+        init_was_refused = teai_instance_is_second(refusal->text, sizeof refusal->text);
     return init_was_refused;
 }
 
 /* Under init_lock, not yet started. */
-static enum tea_status init_start(const struct teai_settings *settings, const struct tea_options *options)
+static enum tea_status init_start(const struct teai_settings *settings, const struct tea_options *options,
+                                  struct init_refusal *refusal)
 {
     struct tea_heap *h = &teai_default_heap;
-    if (init_is_second(options))
+    if (init_is_second(refusal))
         return TEA_ERR_STATE;
     if (init_heap(h, settings, options->max_heap_bytes) != 0)
         return TEA_ERR_NOMEM;
@@ -136,6 +150,7 @@ struct tea_heap *teai_init_default(void)
         return &teai_default_heap;
     enum tea_status status = TEA_OK;
     struct teai_settings_report report;
+    struct init_refusal refusal = { "" };
     report.nwarnings = 0;
     teai_init_lock();
     if (!teai_init_is_done()) {
@@ -146,9 +161,11 @@ struct tea_heap *teai_init_default(void)
             init_say(NULL, NULL, report.error);
             teai_platform_exit(2);
         }
-        status = init_start(&settings, &options);
+        status = init_start(&settings, &options, &refusal);
     }
     teai_init_unlock();
+    if (refusal.text[0] != '\0')
+        init_say(NULL, NULL, refusal.text);
     if (status != TEA_OK) {
         errno = ENOMEM;
         return NULL;
@@ -183,6 +200,7 @@ enum tea_status tea_init(const struct tea_options *options)
     if (status != TEA_OK)
         return status;
     struct teai_settings_report report;
+    struct init_refusal refusal = { "" };
     teai_init_lock();
     if (teai_init_is_done()) {
         status = TEA_ERR_STATE;
@@ -191,14 +209,16 @@ enum tea_status tea_init(const struct tea_options *options)
         teai_settings_read(&settings, &report, teai_platform_getenv);
         bool overridden = options->memory_limit_bytes != TEA_MEMORY_LIMIT_DEFAULT;
         if (report.bad_memory_limit && !overridden) {
-            init_say(options->log, options->log_context, report.error);
+            teai_format(refusal.text, sizeof refusal.text, "%s", report.error);
             status = TEA_ERR_INVALID;
         } else {
             init_apply_options(&settings, options);
-            status = init_start(&settings, options);
+            status = init_start(&settings, options, &refusal);
         }
     }
     teai_init_unlock();
+    if (refusal.text[0] != '\0')
+        init_say(options->log, options->log_context, refusal.text);
     if (status != TEA_OK)
         return status;
     init_report(&teai_default_heap, &report);

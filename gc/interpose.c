@@ -51,6 +51,13 @@ INTERPOSE_REAL(sigprocmask)
 INTERPOSE_REAL(sigaction)
 INTERPOSE_REAL(signal)
 
+void teai_interpose_prepare(void)
+{
+    (void)real_pthread_join(), (void)real_pthread_tryjoin_np(), (void)real_pthread_timedjoin_np();
+    (void)real_pthread_detach(), (void)real_pthread_exit(), (void)real_pthread_sigmask();
+    (void)real_sigprocmask(), (void)real_sigaction(), (void)real_signal();
+}
+
 /* --- threads --- */
 
 int teai_interpose_pthread_create(pthread_t *thread_out, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)

@@ -17,6 +17,10 @@ __typeof__(sigprocmask) teai_interpose_sigprocmask;
 __typeof__(sigaction) teai_interpose_sigaction;
 __typeof__(signal) teai_interpose_signal;
 
+/* Find the functions behind ours now: the search takes the loader's lock, which may be held, later, by a thread that waits for
+ * a lock of ours (in a library's constructor that allocates). Call it with no lock held. */
+void teai_interpose_prepare(void);
+
 typedef void (*teai_signal_handler_fn)(int signal, siginfo_t *info, void *context);
 
 /* Make `handler` the process's handler of this signal; what was there before is the program's. */

@@ -5,8 +5,13 @@
  * collector's own data: the section teaspan_state, wherever the library was linked in, because a reference in
  * a work list or table would keep dead objects alive. In builds with a sanitizer its run-time library's is, too.
  *
- * Locks. roots.lock for the registered ranges. The snapshot takes the loader's lock (dl_iterate_phdr), so it runs
- * before the world is stopped.
+ * A library must not be unmapped between the listing and the end of the marking, nor one be loaded and filled with references
+ * between the listing and the stop. So the world is stopped, marked and restarted within a callback of dl_iterate_phdr(),
+ * while glibc holds the lock under which libraries come and go. (musl does not hold it, but never unmaps a library; there one
+ * that is loaded just before a stop is scanned from the next cycle on.)
+ *
+ * Locks. roots.lock for the registered ranges. The loader's lock is taken before the world is stopped, and after the world
+ * lock.
  */
 #define _GNU_SOURCE
 #include "gc/root.h"
@@ -161,13 +166,39 @@ static int snapshot_object(struct dl_phdr_info *info, size_t size, void *context
     return 0;
 }
 
-bool teai_roots_snapshot(struct tea_heap *h)
+/* False: no memory. */
+static bool roots_snapshot(struct tea_heap *h)
 {
     struct snapshot snap = { h, true };
     h->roots.static_data.nitems = 0;
     h->roots.static_bytes = 0;
     h->roots.tls_modules.nitems = 0;
     dl_iterate_phdr(snapshot_object, &snap);
-    teai_thread_roots_report(h);
     return snap.complete;
+}
+
+struct held_call {
+    struct tea_heap *heap;
+    void (*fn)(void *argument);
+    void *argument;
+    bool made;
+};
+
+/* For the first object, whichever it is; the lock is recursive. */
+static int held_call_make(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)info, (void)size;
+    struct held_call *call = context;
+    if (roots_snapshot(call->heap)) {
+        call->fn(call->argument);
+        call->made = true;
+    }
+    return 1; /* enough */
+}
+
+bool teai_roots_call_held(struct tea_heap *h, void (*fn)(void *argument), void *argument)
+{
+    struct held_call call = { h, fn, argument, false };
+    dl_iterate_phdr(held_call_make, &call);
+    return call.made;
 }

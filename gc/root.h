@@ -29,9 +29,10 @@ struct teai_roots {
 void teai_roots_init(struct teai_roots *roots);
 enum tea_status teai_root_add(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr);
 enum tea_status teai_root_remove(struct tea_heap *h, uintptr_t base_addr, uintptr_t limit_addr);
-/* Before the stop, since it takes the loader's lock: list the writable data of the program and its libraries, less
- * the collector's own, and which of them have thread-locals. False: no memory for the list. */
-bool teai_roots_snapshot(struct tea_heap *h);
+/* List the writable data of the program and its libraries, less the collector's own, and where their thread-locals are; then
+ * run fn(argument), with the loader's lock held since before the listing. fn stops the world and restarts it. False: no memory
+ * for the list, nothing was run. */
+bool teai_roots_call_held(struct tea_heap *h, void (*fn)(void *argument), void *argument);
 
 bool teai_range_list_add(struct tea_heap *h, struct teai_range_list *list, struct teai_range range);
 

@@ -73,30 +73,36 @@ static void add_readable_root(struct tea_heap *h, uintptr_t base_addr, uintptr_t
 
 typedef void (*static_info_fn)(size_t *size_out, size_t *align_out);
 
+/* Threads that start the collector at once write the same. */
 static struct {
-    bool is_asked;
-    size_t block_bytes;      /* 0: unknown */
-    size_t descriptor_bytes;
+    _Atomic bool is_asked;
+    _Atomic size_t block_bytes;      /* 0: unknown */
+    _Atomic size_t descriptor_bytes;
 } static_tls TEAI_STATE;
 
-/* Takes the loader's lock. */
-static void static_tls_ask(void)
+void teai_thread_roots_prepare(void)
 {
-    static_tls.is_asked = true;
+    /* acquire: pairs with the release below. */
+    if (atomic_load_explicit(&static_tls.is_asked, memory_order_acquire))
+        return;
     static_info_fn info;
     *(void **)&info = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
     const uint32_t *descriptor_bytes = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
-    size_t align;
-    if (info == NULL || descriptor_bytes == NULL)
-        return;
-    info(&static_tls.block_bytes, &align);
-    static_tls.descriptor_bytes = *descriptor_bytes;
+    if (info != NULL && descriptor_bytes != NULL) {
+        size_t bytes, align;
+        info(&bytes, &align);
+        atomic_store_explicit(&static_tls.block_bytes, bytes, memory_order_relaxed);
+        atomic_store_explicit(&static_tls.descriptor_bytes, *descriptor_bytes, memory_order_relaxed);
+    }
+    atomic_store_explicit(&static_tls.is_asked, true, memory_order_release);
 }
 
 static void list_static_block(struct tea_heap *h, const struct tea_mutator *m)
 {
     uintptr_t tp = m->thread_pointer_addr;
-    size_t descriptor = static_tls.descriptor_bytes, block = static_tls.block_bytes;
+    /* relaxed: written before the heap stood. */
+    size_t descriptor = atomic_load_explicit(&static_tls.descriptor_bytes, memory_order_relaxed);
+    size_t block = atomic_load_explicit(&static_tls.block_bytes, memory_order_relaxed);
     if (!TEAI_GLIBC) {
         uintptr_t page_end = teai_round_down(tp, teai_platform_os_page_bytes()) + teai_platform_os_page_bytes();
         teai_mark_add_root(h, tp, page_end, false);
@@ -202,8 +208,6 @@ static void modules_check_layout(struct tea_heap *h, const struct dl_phdr_info *
 bool teai_thread_roots_note_module(struct tea_heap *h, const struct dl_phdr_info *info, size_t info_bytes)
 {
     struct teai_tls_modules *modules = &h->roots.tls_modules;
-    if (!static_tls.is_asked)
-        static_tls_ask();
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
         if (ph->p_type != PT_TLS || info_bytes < offsetof(struct dl_phdr_info, dlpi_tls_data) + sizeof info->dlpi_tls_data)
@@ -216,12 +220,16 @@ bool teai_thread_roots_note_module(struct tea_heap *h, const struct dl_phdr_info
     return true;
 }
 
-void teai_thread_roots_report(struct tea_heap *h)
+bool teai_thread_roots_are_news(struct tea_heap *h)
 {
     struct teai_tls_modules *modules = &h->roots.tls_modules;
-    if (!modules->layout_is_wrong || modules->layout_is_reported)
-        return;
-    modules->layout_is_reported = true;
+    bool are_news = modules->layout_is_wrong && !modules->layout_is_reported;
+    modules->layout_is_reported |= are_news;
+    return are_news;
+}
+
+void teai_thread_roots_report(struct tea_heap *h)
+{
     teai_log_line(&h->log, "teaspan: this C library keeps thread-locals in an unknown way: those of libraries loaded at run "
                            "time are not scanned");
 }

@@ -20,9 +20,13 @@ struct teai_tls_modules {
     bool layout_is_reported;
 };
 
+/* Before the first cycle, with no lock held: ask the C library for what the walk needs. Takes the loader's locks. */
+void teai_thread_roots_prepare(void);
 /* Before a stop, from within dl_iterate_phdr(): note a loaded object's PT_TLS header. False: no memory. */
 bool teai_thread_roots_note_module(struct tea_heap *h, const struct dl_phdr_info *info, size_t info_bytes);
-/* With no lock held: say so, once, if the C library's layout is not the one we know. */
+/* Under the world lock: whether the C library's layout has turned out not to be the one we know; true once. Then, with no lock
+ * held: say so. */
+bool teai_thread_roots_are_news(struct tea_heap *h);
 void teai_thread_roots_report(struct tea_heap *h);
 /* In the stop: add what belongs to one mutator as roots, its stack aside; then the results of ended threads. */
 void teai_thread_roots_list(struct tea_heap *h, const struct tea_mutator *m);

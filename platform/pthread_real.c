@@ -33,13 +33,21 @@ uintptr_t teai_real_function(_Atomic uintptr_t *next, const char *name, uintptr_
     return addr;
 }
 
+static uintptr_t create_addr(void)
+{
+    static _Atomic uintptr_t next TEAI_STATE;
+    return teai_real_function(&next, "pthread_create", (uintptr_t)__real_pthread_create, (uintptr_t)pthread_create);
+}
+
+void teai_pthread_create_prepare(void)
+{
+    (void)create_addr();
+}
+
 int teai_pthread_create_real(pthread_t *thread_out, const pthread_attr_t *attributes,
                              void *(*entry)(void *), void *argument)
 {
-    static _Atomic uintptr_t next TEAI_STATE;
     if ((TEAI_ASAN || TEAI_TSAN) && __interceptor_pthread_create != NULL)
         return __interceptor_pthread_create(thread_out, attributes, entry, argument);
-    uintptr_t real_addr = teai_real_function(&next, "pthread_create", (uintptr_t)__real_pthread_create,
-                                             (uintptr_t)pthread_create);
-    return ((__typeof__(pthread_create) *)real_addr)(thread_out, attributes, entry, argument);
+    return ((__typeof__(pthread_create) *)create_addr())(thread_out, attributes, entry, argument);
 }
