@@ -125,10 +125,35 @@ static void everything_at_once(void **state)
     }
 }
 
+static void *load_and_unload_until_stopped(void *unused)
+{
+    while (!atomic_load(&time_is_up)) {
+        load_and_unload();
+        atomic_fetch_add(&nrounds[0], 1);
+    }
+    return unused;
+}
+
+/* Nothing else, so that loads and collections meet often: a library's data is gone when it is unloaded, and the collector
+ * must not have it listed as roots then. */
+static void collections_one_after_the_other_while_a_library_comes_and_goes(void **state)
+{
+    (void)state;
+    enum { COLLECTIONS = 500 };
+    pthread_t loader;
+    assert_int_equal(pthread_create(&loader, NULL, load_and_unload_until_stopped, NULL), 0);
+    for (int i = 0; i < COLLECTIONS; i++)
+        tea_collect();
+    atomic_store(&time_is_up, true);
+    assert_int_equal(pthread_join(loader, NULL), 0);
+    assert_true(nrounds[0] > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         heap_test(everything_at_once),
+        heap_test(collections_one_after_the_other_while_a_library_comes_and_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
