@@ -13,6 +13,7 @@ static struct tea_heap *const h = &teai_default_heap;
 /* --- a live heap of a given size, and garbage --- */
 
 static void *volatile live;
+enum { GARBAGE_BYTES = 2048 }; /* an object */
 
 static void make_live(void *argument)
 {
@@ -32,14 +33,14 @@ static void allocate_until_next_cycle(void *argument)
     (void)argument;
     uint32_t before = tea_gc_count();
     while (tea_gc_count() == before)
-        TEST_REQUIRE(tea_alloc_leaf(512) != NULL);
+        TEST_REQUIRE(tea_alloc_leaf(GARBAGE_BYTES) != NULL);
 }
 
 static void allocate_garbage(void *argument)
 {
     const size_t *nbytes = argument;
-    for (size_t made = 0; made < *nbytes; made += 512)
-        TEST_REQUIRE(tea_alloc_leaf(512) != NULL);
+    for (size_t made = 0; made < *nbytes; made += GARBAGE_BYTES)
+        TEST_REQUIRE(tea_alloc_leaf(GARBAGE_BYTES) != NULL);
 }
 
 /* What pacer/ says of the last cycle. */
@@ -199,7 +200,7 @@ static void a_memory_limit_lowers_the_goal_and_never_raises_it(void **state)
 static void a_limit_that_is_too_small_does_not_stop_the_program(void **state)
 {
     (void)state;
-    size_t live_bytes = 20 << 20, garbage_bytes = 4 << 20;
+    size_t live_bytes = 4 << 20, garbage_bytes = 1 << 20;
     test_apart(make_live, &live_bytes);
     tea_set_memory_limit(1 << 20);
     test_apart(allocate_garbage, &garbage_bytes);

@@ -78,7 +78,7 @@ static void assert_marked_exactly(struct plan *p)
 
 /* --- lists of objects --- */
 
-static struct plan objects_plan = {.nchains = 30000, .chain_length = 3, .object_bytes = 640};
+static struct plan objects_plan = {.nchains = 12000, .chain_length = 3, .object_bytes = 640};
 
 static void marking_needs_no_repair_while_lists_can_grow(void **state)
 {
@@ -136,8 +136,8 @@ static void a_chain_against_the_repair_sweep_is_marked_to_its_end(void **state)
 
 /* --- lists of spans --- */
 
-/* 3000 spans of 128 objects each at least, all made grey by one array. */
-static struct plan spans_plan = {.nchains = 3000 * 128, .chain_length = 1, .object_bytes = 64};
+/* 1,500 spans of 128 objects each at least, all made grey by one array. */
+static struct plan spans_plan = {.nchains = 1500 * 128, .chain_length = 1, .object_bytes = 64};
 
 static void spans_that_found_no_room_are_marked_by_repair(void **state)
 {
