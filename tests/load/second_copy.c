@@ -20,12 +20,10 @@ int main(int argc, char **argv)
 {
     REQUIRE(argc == 2);
     REQUIRE(tea_alloc(100) != NULL);
-    /* Bound to itself: the program's names must not stand in for its own. */
-    void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-    if (plugin == NULL) {
-        printf("skipped: %s\n", dlerror()); /* sanitizers refuse RTLD_DEEPBIND */
-        return 77;
-    }
+    void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (plugin == NULL)
+        fprintf(stderr, "%s\n", dlerror());
+    REQUIRE(plugin != NULL);
     enum tea_status (*start)(const struct tea_options *);
     void *(*alloc)(size_t);
     *(void **)&start = dlsym(plugin, "plugin_start");
