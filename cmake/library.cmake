@@ -39,7 +39,7 @@ endforeach()
 # a sanitized one exports none.
 set(teaspan_interposed
     pthread_create pthread_join pthread_tryjoin_np pthread_timedjoin_np pthread_detach pthread_exit
-    pthread_sigmask sigprocmask sigaction signal)
+    pthread_sigmask sigprocmask sigsuspend pselect ppoll epoll_pwait sigwait sigwaitinfo sigtimedwait sigaction signal)
 list(JOIN teaspan_interposed ",--wrap=" teaspan_wrap_flags)
 set(teaspan_wrap_flags -Wl,--wrap=${teaspan_wrap_flags})
 target_link_options(teaspan_static INTERFACE ${teaspan_wrap_flags})

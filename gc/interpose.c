@@ -7,9 +7,12 @@
  *   pthread_exit                         notes the result
  *   pthread_join (tryjoin, timedjoin), pthread_detach    the result is no root any more
  *   pthread_sigmask, sigprocmask         the stop signal is left out of what is to be blocked
+ *   sigsuspend, pselect, ppoll, epoll_pwait              likewise, of what is blocked during the call
+ *   sigwait, sigwaitinfo, sigtimedwait                   and of what is waited for: they would take it from its handler
  *   sigaction, signal                    a handler for the stop signal is kept, not installed; the stop signal is left out of
  *                                        what is blocked while another handler runs
- * What does not come by (RTLD_DEEPBIND, C11 threads, calls from inside the C library, system calls) is made good elsewhere:
+ * What does not come by (RTLD_DEEPBIND, C11 threads, calls from inside the C library, system calls) is made good elsewhere,
+ * where it can be:
  * threads are adopted at their first allocation, results forgotten when their pthread_t returns, the stop signal
  * unblocked when a thread is attached, and the handler put back while a stop is late.
  *
@@ -48,6 +51,13 @@ INTERPOSE_REAL(pthread_detach)
 INTERPOSE_REAL(pthread_exit)
 INTERPOSE_REAL(pthread_sigmask)
 INTERPOSE_REAL(sigprocmask)
+INTERPOSE_REAL(sigsuspend)
+INTERPOSE_REAL(pselect)
+INTERPOSE_REAL(ppoll)
+INTERPOSE_REAL(epoll_pwait)
+INTERPOSE_REAL(sigwait)
+INTERPOSE_REAL(sigwaitinfo)
+INTERPOSE_REAL(sigtimedwait)
 INTERPOSE_REAL(sigaction)
 INTERPOSE_REAL(signal)
 
@@ -55,7 +65,9 @@ void teai_interpose_prepare(void)
 {
     (void)real_pthread_join(), (void)real_pthread_tryjoin_np(), (void)real_pthread_timedjoin_np();
     (void)real_pthread_detach(), (void)real_pthread_exit(), (void)real_pthread_sigmask();
-    (void)real_sigprocmask(), (void)real_sigaction(), (void)real_signal();
+    (void)real_sigprocmask(), (void)real_sigsuspend(), (void)real_pselect(), (void)real_ppoll();
+    (void)real_epoll_pwait(), (void)real_sigwait(), (void)real_sigwaitinfo(), (void)real_sigtimedwait();
+    (void)real_sigaction(), (void)real_signal();
 }
 
 /* --- threads --- */
@@ -137,6 +149,55 @@ int teai_interpose_sigprocmask(int how, const sigset_t *set, sigset_t *old)
     sigset_t copy;
     return real_sigprocmask()(how, how == SIG_UNBLOCK ? set : mask_without_stop(set, &copy), old);
 }
+
+/* --- calls that block signals while they wait --- */
+
+int teai_interpose_sigsuspend(const sigset_t *set)
+{
+    sigset_t copy;
+    return real_sigsuspend()(mask_without_stop(set, &copy));
+}
+
+int teai_interpose_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *special, const struct timespec *timeout,
+                           const sigset_t *set)
+{
+    sigset_t copy;
+    return real_pselect()(nfds, readable, writable, special, timeout, mask_without_stop(set, &copy));
+}
+
+int teai_interpose_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout, const sigset_t *set)
+{
+    sigset_t copy;
+    return real_ppoll()(fds, nfds, timeout, mask_without_stop(set, &copy));
+}
+
+int teai_interpose_epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout_ms, const sigset_t *set)
+{
+    sigset_t copy;
+    return real_epoll_pwait()(epoll, events, most, timeout_ms, mask_without_stop(set, &copy));
+}
+
+/* --- calls that wait for signals --- */
+
+int teai_interpose_sigwait(const sigset_t *set, int *signal_out)
+{
+    sigset_t copy;
+    return real_sigwait()(mask_without_stop(set, &copy), signal_out);
+}
+
+int teai_interpose_sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+    sigset_t copy;
+    return real_sigwaitinfo()(mask_without_stop(set, &copy), info);
+}
+
+int teai_interpose_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+    sigset_t copy;
+    return real_sigtimedwait()(mask_without_stop(set, &copy), info, timeout);
+}
+
+/* --- our own masks --- */
 
 enum { KERNEL_SIGSET_BYTES = 8 };
 

@@ -2,8 +2,11 @@
 #ifndef TEAI_INTERPOSE_H
 #define TEAI_INTERPOSE_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 
 /* What the program's calls become (interpose_names.c). */
 __typeof__(pthread_create) teai_interpose_pthread_create;
@@ -14,6 +17,13 @@ __typeof__(pthread_detach) teai_interpose_pthread_detach;
 void teai_interpose_pthread_exit(void *result) __attribute__((noreturn));
 __typeof__(pthread_sigmask) teai_interpose_pthread_sigmask;
 __typeof__(sigprocmask) teai_interpose_sigprocmask;
+__typeof__(sigsuspend) teai_interpose_sigsuspend;
+__typeof__(pselect) teai_interpose_pselect;
+__typeof__(ppoll) teai_interpose_ppoll;
+__typeof__(epoll_pwait) teai_interpose_epoll_pwait;
+__typeof__(sigwait) teai_interpose_sigwait;
+__typeof__(sigwaitinfo) teai_interpose_sigwaitinfo;
+__typeof__(sigtimedwait) teai_interpose_sigtimedwait;
 __typeof__(sigaction) teai_interpose_sigaction;
 __typeof__(signal) teai_interpose_signal;
 

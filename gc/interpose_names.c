@@ -28,6 +28,13 @@ WRAPPED(pthread_detach)
 WRAPPED(pthread_exit)
 WRAPPED(pthread_sigmask)
 WRAPPED(sigprocmask)
+WRAPPED(sigsuspend)
+WRAPPED(pselect)
+WRAPPED(ppoll)
+WRAPPED(epoll_pwait)
+WRAPPED(sigwait)
+WRAPPED(sigwaitinfo)
+WRAPPED(sigtimedwait)
 WRAPPED(sigaction)
 WRAPPED(signal)
 
@@ -76,6 +83,42 @@ NAMED int NAME(pthread_sigmask)(int how, const sigset_t *set, sigset_t *old)
 NAMED int NAME(sigprocmask)(int how, const sigset_t *set, sigset_t *old)
 {
     return teai_interpose_sigprocmask(how, set, old);
+}
+
+NAMED int NAME(sigsuspend)(const sigset_t *set)
+{
+    return teai_interpose_sigsuspend(set);
+}
+
+NAMED int NAME(pselect)(int nfds, fd_set *readable, fd_set *writable, fd_set *special, const struct timespec *timeout,
+                        const sigset_t *set)
+{
+    return teai_interpose_pselect(nfds, readable, writable, special, timeout, set);
+}
+
+NAMED int NAME(ppoll)(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout, const sigset_t *set)
+{
+    return teai_interpose_ppoll(fds, nfds, timeout, set);
+}
+
+NAMED int NAME(epoll_pwait)(int epoll, struct epoll_event *events, int most, int timeout_ms, const sigset_t *set)
+{
+    return teai_interpose_epoll_pwait(epoll, events, most, timeout_ms, set);
+}
+
+NAMED int NAME(sigwait)(const sigset_t *set, int *signal_out)
+{
+    return teai_interpose_sigwait(set, signal_out);
+}
+
+NAMED int NAME(sigwaitinfo)(const sigset_t *set, siginfo_t *info)
+{
+    return teai_interpose_sigwaitinfo(set, info);
+}
+
+NAMED int NAME(sigtimedwait)(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+    return teai_interpose_sigtimedwait(set, info, timeout);
 }
 
 NAMED int NAME(sigaction)(int number, const struct sigaction *action, struct sigaction *old)

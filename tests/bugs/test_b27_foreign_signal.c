@@ -6,10 +6,12 @@
 #define _GNU_SOURCE
 #include "tests/support/objects.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <threads.h>
@@ -182,6 +184,85 @@ static void a_thread_that_blocks_all_signals_still_stops(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* What a program's signal thread does: blocks all signals and waits for any, over and over. */
+static int wait_for_any_signal(const sigset_t *all)
+{
+    int number = 0;
+    return sigwait(all, &number) == 0 ? number : 0;
+}
+
+static int wait_for_any_signal_or_a_moment(const sigset_t *all)
+{
+    siginfo_t info;
+    return sigtimedwait(all, &info, &(struct timespec){0, 1000 * 1000});
+}
+
+/* These wait with all signals blocked, for ever if the stop signal is. */
+static int poll_with_all_blocked(const sigset_t *all)
+{
+    ppoll(NULL, 0, NULL, all);
+    return 0;
+}
+
+static int select_with_all_blocked(const sigset_t *all)
+{
+    pselect(0, NULL, NULL, NULL, NULL, all);
+    return 0;
+}
+
+static int suspend_with_all_blocked(const sigset_t *all)
+{
+    sigsuspend(all);
+    return 0;
+}
+
+struct waiter {
+    int (*wait)(const sigset_t *all);
+    _Atomic bool begun;
+    _Atomic unsigned nstop_signals;
+};
+
+static void *waiter_main(void *argument)
+{
+    struct waiter *waiter = argument;
+    sigset_t all;
+    sigfillset(&all);
+    TEST_REQUIRE(tea_thread_attach() == TEA_OK);
+    atomic_store(&waiter->begun, true);
+    while (!atomic_load(&time_is_up))
+        atomic_fetch_add(&waiter->nstop_signals, waiter->wait(&all) == SIGURG);
+    return NULL;
+}
+
+static void threads_that_wait_for_signals_still_stop(void **state)
+{
+    (void)state;
+    static struct waiter waiters[] = {
+        {wait_for_any_signal, false, 0},   {wait_for_any_signal_or_a_moment, false, 0},
+        {poll_with_all_blocked, false, 0}, {select_with_all_blocked, false, 0},
+        {suspend_with_all_blocked, false, 0},
+    };
+    enum { NWAITERS = sizeof waiters / sizeof waiters[0] };
+    pthread_t threads[NWAITERS];
+    sigset_t all;
+    sigfillset(&all);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+    for (int i = 0; i < NWAITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, waiter_main, &waiters[i]), 0);
+    for (int i = 0; i < NWAITERS; i++)
+        while (!atomic_load(&waiters[i].begun))
+            sched_yield();
+    for (int i = 0; i < 100; i++)
+        tea_collect();
+    atomic_store(&time_is_up, true);
+    tea_collect(); /* lets go those that wait until they are interrupted */
+    for (int i = 0; i < NWAITERS; i++) {
+        pthread_kill(threads[i], SIGTERM); /* and the one in sigwait() */
+        assert_int_equal(waiters[i].nstop_signals, 0);
+    }
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+}
+
 /* As a library would that reaches past us. */
 static void a_replaced_handler_is_put_back(void **state)
 {
@@ -208,6 +289,7 @@ int main(void)
         heap_test(to_a_thread_that_is_no_mutator),
         heap_test_with(with_another_signal_number, "TEASPAN=signal=30"),
         heap_test(a_thread_that_blocks_all_signals_still_stops),
+        heap_test(threads_that_wait_for_signals_still_stop),
         heap_test(a_replaced_handler_is_put_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@ library=$1 include_dir=$2 compiler=$3
 
 # Functions of the C and C++ libraries that are interposed, besides the public interface.
 interposed="pthread_create pthread_join pthread_tryjoin_np pthread_timedjoin_np pthread_detach pthread_exit
-pthread_sigmask sigprocmask sigaction signal
+pthread_sigmask sigprocmask sigsuspend pselect ppoll epoll_pwait sigwait sigwaitinfo sigtimedwait sigaction signal
 __cxa_allocate_exception __cxa_free_exception"
 
 declared() {
