@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-enum { OBJECTS = 32, REPEATS = 1000 };
+enum { OBJECTS = 32, REPEATS = TEAI_TSAN ? 100 : 1000 };
 
 static _Atomic unsigned nran;
 
