@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 4, ENTRIES = 512, STEPS = TEAI_TSAN ? 5000 : TEAI_ASAN ? 20000 : 200000, MAGIC = 0x7ea5 };
+enum { THREADS = 4, ENTRIES = 512, COLLECTIONS = TEAI_TSAN ? 4 : 20, STEPS = TEAI_TSAN ? 5000 : TEAI_ASAN ? 20000 : 200000, MAGIC = 0x7ea5 };
 
 struct thing {
     uintptr_t magic;
@@ -102,9 +102,9 @@ static void *thread_main(void *argument)
             publish(&r, &held);
         else
             look(&r, &held);
-        if (test_random_below(&r, STEPS / 20) == 0)
+        if (test_random_below(&r, STEPS / COLLECTIONS) == 0)
             tea_collect();
-        if (test_random_below(&r, STEPS / 20) == 0)
+        if (test_random_below(&r, STEPS / COLLECTIONS) == 0)
             tea_run_finalizers();
     }
     return NULL;
