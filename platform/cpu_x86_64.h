@@ -50,11 +50,19 @@ static uint64_t cpu_saved_state(void)
 /* Intel SDM volume 1, 13.1: SSE 1, AVX 2, opmask 5, upper halves of zmm0-15 6, zmm16-31 7. */
 enum { CPU_STATE_AVX = 0x6, CPU_STATE_AVX512 = 0xe6 };
 
+/* The kernels' bit tricks: every CPU with AVX2 that was ever sold has them, but a hypervisor may hide them. */
+static bool cpu_has_bit_counts(unsigned leaf7_ebx)
+{
+    const unsigned need_ebx = bit_BMI | bit_BMI2;
+    unsigned eax, ebx, ecx, edx;
+    return (leaf7_ebx & need_ebx) == need_ebx && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_POPCNT) != 0;
+}
+
 static bool cpu_has_avx2(void)
 {
     unsigned eax, ebx, ecx, edx;
     return (cpu_saved_state() & CPU_STATE_AVX) == CPU_STATE_AVX &&
-           __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & bit_AVX2) != 0;
+           __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & bit_AVX2) != 0 && cpu_has_bit_counts(ebx);
 }
 
 static bool cpu_has_avx512(void)
@@ -63,7 +71,7 @@ static bool cpu_has_avx512(void)
     unsigned eax, ebx, ecx, edx;
     return (cpu_saved_state() & CPU_STATE_AVX512) == CPU_STATE_AVX512 &&
            __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & need_ebx) == need_ebx &&
-           (ecx & bit_AVX512VBMI2) != 0;
+           (ecx & bit_AVX512VBMI2) != 0 && cpu_has_bit_counts(ebx);
 }
 
 #endif
