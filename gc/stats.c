@@ -88,6 +88,8 @@ static void stats_add_cycles(struct tea_stats *s, const struct tea_heap *h)
     s->worklist_peak_bytes = h->mark.worklist_peak_bytes;
     s->mark_overflows = h->mark.noverflows;
     s->markers = h->mark.nmarkers_max;
+    s->fibers = atomic_load_explicit(&h->fibers.nfibers, memory_order_relaxed);
+    s->fibers_scanned_whole = h->fibers.nscanned_whole;
 }
 
 /* This read's own stop is in the figures of the next one. */

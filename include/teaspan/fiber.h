@@ -25,8 +25,9 @@ struct tea_fiber;
 /* tea_fiber_create -- a fiber that has not run yet, on the stack [stack_base, stack_limit).
  *
  * Shape:    `argument` is kept alive until the fiber ends; tea_fiber_argument() returns it. *fiber_out stays valid until
- *           tea_fiber_end(). Until the fiber first runs all of its stack is scanned, since what the program has prepared
- *           there is not known; struct tea_stats counts such scans.
+ *           tea_fiber_end(). All of the stack must be readable as long, so a guard page lies outside of it. Until the
+ *           fiber first runs all of its stack is scanned, since what the program has prepared there is not known;
+ *           struct tea_stats counts such scans.
  * Errors:   TEA_ERR_INVALID, with a message, if the stack is empty or fiber_out is NULL; TEA_ERR_NOMEM.
  * Threads:  any; the fiber belongs to no thread.
  */

@@ -65,6 +65,10 @@ struct tea_stats {
     /* teaspan/finalizer.h: calls that became due, and those of them that have returned. */
     uint64_t finalizers_queued, finalizers_run;
     uint64_t cleanups_queued, cleanups_run;
+
+    /* teaspan/fiber.h: those that have not ended, and in the last collection those that were scanned from end to end for want
+     * of a stack pointer. */
+    uint64_t fibers, fibers_scanned_whole;
 };
 
 /* tea_stats_read -- fill `stats` (set stats->struct_bytes first).

@@ -252,6 +252,41 @@ static void a_collection_on_a_fiber_scans_the_threads_own_stack(void **state)
     routine_delete(r);
 }
 
+#if defined(__x86_64__)
+
+/* The reference is in r15 alone, which swapcontext() saves in the context, in memory from malloc(). What
+ * tea_fiber_switch_begin() has pushed is overwritten. */
+static TEAI_NOINLINE void hold_in_a_register_alone(struct routine *r)
+{
+    r->hidden = test_object_new(OBJECT_BYTES);
+    test_scrub();
+    register uintptr_t kept __asm__("r15");
+    __asm__ volatile("movq %1, %0\n\tnotq %0" : "=r"(kept) : "m"(r->hidden));
+    TEST_REQUIRE(tea_fiber_switch_begin(r->scheduler->fiber) == TEA_OK);
+    __asm__ volatile("" : "+r"(kept));
+    test_scrub();
+    TEST_REQUIRE(swapcontext(&r->context, &r->scheduler->context) == 0);
+    TEST_REQUIRE(tea_fiber_switch_end() == TEA_OK);
+    __asm__ volatile("" : "+r"(kept));
+    TEST_REQUIRE(kept == ~r->hidden);
+}
+
+static void a_register_saved_outside_the_stack_is_a_root(void **state)
+{
+    (void)state;
+    if (TEAI_ASAN || TEAI_TSAN)
+        heap_test_skip("a sanitizer needs to be told of the switch, or keeps registers on the stack");
+    struct routine *r = routine_new(hold_in_a_register_alone);
+    run_once(r);
+    test_collect();
+    assert_true(test_object_is_intact(r->hidden, OBJECT_BYTES));
+    run_once(r);
+    assert_true(r->has_ended);
+    routine_delete(r);
+}
+
+#endif
+
 static void the_argument_of_a_fiber_is_alive_until_it_ends(void **state)
 {
     (void)state;
@@ -261,9 +296,13 @@ static void the_argument_of_a_fiber_is_alive_until_it_ends(void **state)
     assert_int_equal(tea_fiber_create(stack, stack + sizeof stack, test_reveal(hidden), &fiber), TEA_OK);
     test_collect();
     assert_true(test_object_is_intact(hidden, OBJECT_BYTES));
+    assert_int_equal(test_stats().fibers, 1);
+    assert_int_equal(test_stats().fibers_scanned_whole, 1); /* it has not run */
     assert_int_equal(tea_fiber_end(fiber), TEA_OK);
     test_collect();
     assert_false(test_is_alive(hidden));
+    assert_int_equal(test_stats().fibers, 0);
+    assert_int_equal(test_stats().fibers_scanned_whole, 0);
 }
 
 /* --- wrong use --- */
@@ -322,6 +361,9 @@ int main(void)
         heap_test_with(parked_fibers_keep_what_they_refer_to, "GODEBUG=gccheckmark=1", "TEASPAN=markers=2"),
         heap_test(what_an_ended_fiber_referred_to_is_dead),
         heap_test(a_collection_on_a_fiber_scans_the_threads_own_stack),
+#if defined(__x86_64__)
+        heap_test(a_register_saved_outside_the_stack_is_a_root),
+#endif
         heap_test(the_argument_of_a_fiber_is_alive_until_it_ends),
         heap_test(ending_a_running_fiber_is_refused),
         heap_test(wrong_calls_are_named_and_change_nothing),
