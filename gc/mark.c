@@ -104,16 +104,14 @@ void teai_mark_large(struct teai_marker *m, uint32_t page)
     /* relaxed: the span was published before the world stopped. */
     uint32_t span = atomic_load_explicit(&m->tables.page_first[page], memory_order_relaxed);
     teai_slot_byte *state = teai_span_states(&m->tables, span);
-    if (teai_slot_load(state) != TEAI_SLOT_WHITE)
-        return;
     const struct teai_span *s = &m->tables.spans[span];
-    m->marked_bytes += (uint64_t)s->npages << TEAI_PAGE_SHIFT;
-    if (s->kind == TEAI_LEAF) {
-        teai_slot_store(state, TEAI_SLOT_BLACK);
+    uint8_t seen = teai_slot_load(state), reached = s->kind == TEAI_LEAF ? TEAI_SLOT_BLACK : TEAI_SLOT_GREY;
+    /* A locked operation, unlike for small objects: counting or scanning a large one twice would cost more. */
+    if (seen != TEAI_SLOT_WHITE ||
+        !atomic_compare_exchange_strong_explicit(state, &seen, reached, memory_order_relaxed, memory_order_relaxed))
         return;
-    }
-    /* An exchange, unlike for small objects: scanning a large one twice would cost more than a locked operation. */
-    if (atomic_exchange_explicit(state, TEAI_SLOT_GREY, memory_order_relaxed) == TEAI_SLOT_WHITE)
+    m->marked_bytes += (uint64_t)s->npages << TEAI_PAGE_SHIFT;
+    if (reached == TEAI_SLOT_GREY)
         mark_push_large(m, span);
 }
 
