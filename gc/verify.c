@@ -114,7 +114,9 @@ void teai_verify_heap(struct tea_heap *h, struct teai_heap_census *census_out)
     teai_verify_specials(h);
     teai_world_restart(h);
     teai_world_release(h);
+    teai_runtime_enter(self); /* a thread stopped with the page heap's lock would keep others from stopping */
     teai_verify_page_heap(h->pages);
+    teai_runtime_leave(h, self);
     if (census_out != NULL)
         *census_out = census;
 }
