@@ -3,7 +3,7 @@
  * A state machine, run by the thread that found a cycle due, under the world lock:
  *
  *   prepare      start helper threads; finish the sweep of the cycle before; take the loader's lock, list static data
- *   begin        stop the world; blacken leased slots, take the spans from the caches; phase MARK
+ *   begin        stop the world; blacken leased slots, take spans and pages from the caches; phase MARK
  *   mark         list roots, mark from them (mark_workers.c)
  *   terminate    phase MARK_TERMINATION; the checker, if asked for; finalizers become due, weak pointers are cleared; new goal and trigger; everything in use is unswept
  *   end          phase OFF; restart the world; wake the sweeper, say what happened
@@ -60,8 +60,10 @@ static void cycle_begin(struct cycle *c)
     c->time_to_stop_ns = teai_world_stop(h, c->self);
     c->record.stopped_ns = teai_platform_now_ns();
     c->record.heap_start_bytes = atomic_load_explicit(&h->live_bytes, memory_order_relaxed);
-    for (struct tea_mutator *m = h->world.mutators; m != NULL; m = m->next)
+    for (struct tea_mutator *m = h->world.mutators; m != NULL; m = m->next) {
         teai_cache_detach_stopped(h, m);
+        teai_page_cache_flush(h->pages, &m->pages);
+    }
     cycle_set_phase(h, TEAI_PHASE_MARK);
 }
 
