@@ -8,6 +8,7 @@
 #include "gc/span_queue.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,6 +257,8 @@ static void race_owner(struct race *r)
                 next++;
             else
                 break;
+        while (round == 0 && r->nstolen == 0)
+            sched_yield(); /* until a thief has had the first entry: all of them run from here on */
         teai_span_entry entry;
         for (unsigned i = 0; i < round * 53 % 1200 && teai_span_queue_get(r->queue, &entry); i++)
             race_see(r, entry);
