@@ -179,11 +179,13 @@ static void stop_say_stray(struct teai_world *w)
     world_acknowledge(w);
 }
 
-/* In the runtime it parks when it leaves; and a foreign signal may reach the stopping thread. */
+/* In the runtime it parks when it leaves. It may have parked already, when the collector may be reading what the handler would
+ * write; and a foreign signal may reach the stopping thread. */
 static bool stop_concerns(const struct teai_world *w, const struct tea_mutator *m)
 {
-    /* relaxed: it equals `m` only where this thread wrote it. */
-    return !m->in_runtime && atomic_load_explicit(&w->stopper_addr, memory_order_relaxed) != (uintptr_t)m;
+    /* relaxed: the state is this thread's own; stopper_addr equals `m` only where this thread wrote it. */
+    return !m->in_runtime && atomic_load_explicit(&m->state, memory_order_relaxed) == TEAI_MUTATOR_RUNNING &&
+           atomic_load_explicit(&w->stopper_addr, memory_order_relaxed) != (uintptr_t)m;
 }
 
 static void stop_handler(int signal, siginfo_t *info, void *context)

@@ -175,18 +175,26 @@ uint64_t teai_platform_thread_cpu_ns(void)
 /* From linux/futex.h, which not every C library's compiler wrapper finds. */
 enum { FUTEX_PRIVATE = 128, FUTEX_WAIT = 0 | FUTEX_PRIVATE, FUTEX_WAKE = 1 | FUTEX_PRIVATE };
 
-void teai_platform_futex_wait(_Atomic uint32_t *word, uint32_t expected)
-{
-    int saved_errno = errno;
-    syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
-    errno = saved_errno;
-}
-
 void teai_platform_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
     int saved_errno = errno;
     struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
     syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
+    errno = saved_errno;
+}
+
+/* ThreadSanitizer puts signals off until the thread next comes by its run-time library, and the kernel restarts this call after
+ * a signal: so that a thread that waits here can be stopped all the same, it then wakes up now and then. */
+enum { TSAN_WAIT_NS = 10 * 1000 * 1000 };
+
+void teai_platform_futex_wait(_Atomic uint32_t *word, uint32_t expected)
+{
+    if (TEAI_TSAN) {
+        teai_platform_futex_wait_for(word, expected, TSAN_WAIT_NS);
+        return;
+    }
+    int saved_errno = errno;
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
     errno = saved_errno;
 }
 

@@ -10,7 +10,8 @@
  *
  * Stops. To scan a thread the collector stops it with a signal: SIGURG, or TEASPAN=signal=N. The program may still use that
  * signal: handlers it installs with sigaction() or signal() are called for signals that the collector did not send (a
- * default action that would end the process is left out), but it cannot be blocked nor waited for. System calls are restarted
+ * default action that would end the process is left out), but it cannot be blocked nor waited for, and one that the program
+ * sends to a single thread may merge with one of the collector's that is pending there. System calls are restarted
  * (SA_RESTART); those that never are (nanosleep, poll, epoll_wait, select, ...) end with EINTR unless the thread is in a
  * blocking region.
  */

@@ -39,9 +39,16 @@ static int c11_main(void *argument)
     return 7;
 }
 
+static void skip_with_tsan(void)
+{
+    if (TEAI_TSAN)
+        heap_test_skip("ThreadSanitizer wants to be told of every thread");
+}
+
 static void threads_by_the_next_pthread_create(void **state)
 {
     (void)state;
+    skip_with_tsan();
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     *(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
     assert_non_null((void *)create);
@@ -56,6 +63,7 @@ static void threads_by_the_next_pthread_create(void **state)
 static void threads_of_c11(void **state)
 {
     (void)state;
+    skip_with_tsan();
     thrd_t threads[NTHREADS];
     int result;
     for (int i = 0; i < NTHREADS; i++)
@@ -77,6 +85,7 @@ static void openmp_main(void *argument)
 static void threads_of_libgomp(void **state)
 {
     (void)state;
+    skip_with_tsan();
     void *libgomp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NODELETE);
     if (libgomp == NULL)
         heap_test_skip("libgomp is not installed");

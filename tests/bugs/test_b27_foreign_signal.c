@@ -111,8 +111,10 @@ static void a_handler_installed_before_the_start_is_kept(void **state)
     signal(SIGURG, handle_plain);
     start_workers();
     for (unsigned i = 1; i <= NSIGNALS; i++) {
-        assert_int_equal(raise(SIGURG), 0);
-        assert_int_equal(nplain, i);
+        /* To the process: one sent to this thread might merge with one of ours that is pending. */
+        assert_int_equal(kill(getpid(), SIGURG), 0);
+        while (nplain < i)
+            sched_yield();
     }
     stop_workers();
     assert_int_equal(nplain, NSIGNALS);
@@ -128,6 +130,8 @@ static int stay_unknown(void *may_end)
 static void to_a_thread_that_is_no_mutator(void **state)
 {
     (void)state;
+    if (TEAI_TSAN)
+        heap_test_skip("ThreadSanitizer does not know C11 threads");
     sem_t may_end;
     thrd_t thread;
     sem_init(&may_end, 0, 0);

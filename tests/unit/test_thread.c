@@ -124,9 +124,21 @@ static void wait_until_ended(void)
 
 static unsigned count_ended(void)
 {
+    struct teai_world *w = &teai_default_heap.world;
     unsigned n = 0;
-    for (struct tea_mutator *m = teai_default_heap.world.ended; m != NULL; m = m->next)
+    teai_lock_acquire(&w->threads_lock);
+    for (struct tea_mutator *m = w->ended; m != NULL; m = m->next)
         n++;
+    teai_lock_release(&w->threads_lock);
+    return n;
+}
+
+static unsigned count_mutators(void)
+{
+    struct teai_world *w = &teai_default_heap.world;
+    teai_lock_acquire(&w->threads_lock);
+    unsigned n = w->nmutators;
+    teai_lock_release(&w->threads_lock);
     return n;
 }
 
@@ -169,7 +181,7 @@ static void results_of_detached_threads_are_not_kept(void **state)
     assert_int_equal(pthread_attr_init(&detached), 0);
     assert_int_equal(pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED), 0);
     assert_int_equal(pthread_create(&thread, &detached, return_object, &hidden), 0);
-    while (teai_default_heap.world.nmutators > 1)
+    while (count_mutators() > 1)
         sched_yield();
     assert_int_equal(count_ended(), 0);
     pthread_attr_destroy(&detached);
