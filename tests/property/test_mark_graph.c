@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NNEW = 4000, NROUNDS = 4, MAX_NODES = NROUNDS * NNEW, NROOTS = 150, MAX_POINTERS_LARGE = 60 };
+enum { NNEW = TEAI_TSAN || TEAI_ASAN ? 1000 : 4000, NROUNDS = 4, MAX_NODES = NROUNDS * NNEW, NROOTS = 150, MAX_POINTERS_LARGE = 60 };
 
 struct node {
     uintptr_t hidden;
