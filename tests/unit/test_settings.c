@@ -229,6 +229,8 @@ static void values_that_are_not_accepted_change_nothing_and_are_explained(void *
         {"kernel=sse", "want auto, portable"},
         {"mode=now", "want auto or stw"},
         {"stress=1.5", "want 0 (off) or a number of refills"},
+        {"stress=2147483648", "want 0 (off) or a number of refills"},
+        {"stress=4294967297", "want 0 (off) or a number of refills"},
         {"signal=9", "want the number of a signal that can be caught"},
         {"signal=19", "want the number of a signal that can be caught"},
         {"signal=65", "want the number of a signal that can be caught"},
