@@ -1,12 +1,11 @@
 /* tests/unit/test_typed.c -- typed objects: the words that a type names lead on, all others do not. */
 #include "tests/support/heap_fixture.h"
 
-#include "gc/thread.h"
+#include "gc/alloc.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct tea_heap *const h = &teai_default_heap;
 
@@ -190,63 +189,53 @@ static void a_reused_slot_has_the_bits_of_its_new_type(void **state)
 
 /* --- threads --- */
 
-/* A byte of the bitmap covers words of two slots, and after a collection two threads may allocate from one span. */
-enum { RACE_THREADS = 2, RACE_OBJECTS = 1000, RACE_ROUNDS = 60 };
-static void *volatile raced[RACE_THREADS][RACE_OBJECTS];
+/* A byte of the bitmap covers words of two slots, and after a collection two threads may allocate from one span. Here two
+ * write the bits of neighbours again and again, each looking after its own. */
+enum { RACE_THREADS = 2, RACE_WRITES = 200000 };
+
+struct race {
+    uintptr_t object;
+    size_t nwrong;
+};
 static _Atomic unsigned narrived;
 
-static const struct tea_type race_types[RACE_THREADS] = {{24, 3, bits_7}, {24, 3, bits_2}};
-
-/* The `nth` meeting of all threads. Not pthread_barrier_wait(), where ThreadSanitizer delivers no signal. */
-static void race_meet(unsigned nth)
+static bool bits_are(uintptr_t object, const struct tea_type *type)
 {
-    atomic_fetch_add(&narrived, 1);
-    while (atomic_load(&narrived) < nth * RACE_THREADS)
-        usleep(50);
+    size_t base_word = (object - h->tables.heap_base_addr) / sizeof(void *);
+    for (size_t word = 0; word < 3; word++) {
+        uint8_t byte = __atomic_load_n(&h->tables.pointer_bits[(base_word + word) / 8], __ATOMIC_RELAXED);
+        if ((byte >> (base_word + word) % 8 & 1) != is_named(type, word))
+            return false;
+    }
+    return true;
 }
 
 static void *race_main(void *argument)
 {
-    size_t self = (size_t)(uintptr_t)argument;
-    for (unsigned round = 0; round < RACE_ROUNDS; round++) {
-        race_meet(2 * round + 1);
-        for (size_t i = 0; i < RACE_OBJECTS; i++)
-            raced[self][i] = tea_alloc_typed(&race_types[self], 1);
-        race_meet(2 * round + 2);
-        /* Every third object stays, so that runs are short and spans shared. */
-        for (size_t i = 0; i < RACE_OBJECTS; i++)
-            if ((i + round) % 3 != 0)
-                raced[self][i] = NULL;
-        if (self == 0)
-            tea_collect();
+    static const struct tea_type race_types[] = {{24, 3, bits_7}, {24, 3, bits_2}};
+    struct race *r = argument;
+    atomic_fetch_add(&narrived, 1);
+    while (atomic_load(&narrived) < RACE_THREADS)
+        teai_platform_yield();
+    for (size_t i = 0; i < RACE_WRITES; i++) {
+        teai_alloc_set_pointer_bits(h, r->object, 24, &race_types[i % 2]);
+        r->nwrong += !bits_are(r->object, &race_types[i % 2]);
     }
     return NULL;
-}
-
-static size_t count_wrong_bits(size_t thread)
-{
-    size_t nwrong = 0;
-    for (size_t i = 0; i < RACE_OBJECTS; i++) {
-        if (raced[thread][i] == NULL)
-            continue;
-        size_t base_word = ((uintptr_t)raced[thread][i] - h->tables.heap_base_addr) / sizeof(void *);
-        for (size_t word = 0; word < 3; word++) {
-            bool bit = h->tables.pointer_bits[(base_word + word) / 8] >> (base_word + word) % 8 & 1;
-            nwrong += bit != is_named(&race_types[thread], word);
-        }
-    }
-    return nwrong;
 }
 
 static void threads_that_share_a_byte_of_bits_keep_each_others(void **state)
 {
     (void)state;
+    struct race races[RACE_THREADS] = {{0}};
+    for (int i = 0; i < RACE_THREADS; i++)
+        races[i].object = (uintptr_t)tea_alloc_typed(&types[3], 1);
+    assert_int_equal(races[1].object, races[0].object + 24);
     pthread_t other;
-    assert_int_equal(pthread_create(&other, NULL, race_main, (void *)1), 0);
-    race_main((void *)0);
+    assert_int_equal(pthread_create(&other, NULL, race_main, &races[1]), 0);
+    race_main(&races[0]);
     assert_int_equal(pthread_join(other, NULL), 0);
-    assert_int_equal(count_wrong_bits(0), 0);
-    assert_int_equal(count_wrong_bits(1), 0);
+    assert_int_equal(races[0].nwrong + races[1].nwrong, 0);
 }
 
 int main(void)
