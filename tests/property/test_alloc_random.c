@@ -13,17 +13,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NTHREADS = 3, NOBJECTS = 1500, NSTEPS = TEAI_TSAN || TEAI_ASAN ? 2000 : 10000, NROUNDS = 5, NMAIL = 64 };
+enum {
+    NTHREADS = 3,
+    NOBJECTS = 1500,
+    NSTEPS = TEAI_TSAN || TEAI_ASAN ? 2000 : 10000,
+    NROUNDS = 5,
+    NMAIL = 64
+};
 
-enum how { HOW_CONSERVATIVE, HOW_CALLOC, HOW_LEAF, HOW_LEAF_UNINIT, HOW_TYPED, HOW_ALIGNED, HOW_PINNED, HOW_MEMDUP, HOW_STRDUP,
-           HOW_REALLOC, NHOW };
+enum how {
+    HOW_CONSERVATIVE,
+    HOW_CALLOC,
+    HOW_LEAF,
+    HOW_LEAF_UNINIT,
+    HOW_TYPED,
+    HOW_ALIGNED,
+    HOW_PINNED,
+    HOW_MEMDUP,
+    HOW_STRDUP,
+    HOW_REALLOC,
+    NHOW
+};
 
 struct object {
     uintptr_t hidden; /* 0: none */
     size_t bytes, usable_bytes;
     enum teai_kind kind;
     bool pinned;
-    uint64_t seed;    /* of its contents; 0: zero */
+    uint64_t seed; /* of its contents; 0: zero */
 };
 
 struct worker {
@@ -57,8 +74,9 @@ static void check_contents(const struct object *o, size_t nbytes)
     const uint8_t *bytes = test_reveal(o->hidden);
     for (size_t at = 0; at < nbytes; at++)
         if (bytes[at] != content_byte(o->seed, at)) {
-            fprintf(stderr, "object %p of kind %d and %zu bytes: byte %zu is 0x%02x, expected 0x%02x\n", (const void *)bytes, o->kind,
-                    o->bytes, at, bytes[at], content_byte(o->seed, at));
+            fprintf(
+                stderr, "object %p of kind %d and %zu bytes: byte %zu is 0x%02x, expected 0x%02x\n",
+                (const void *)bytes, o->kind, o->bytes, at, bytes[at], content_byte(o->seed, at));
             test_require_failed(__FILE__, __LINE__, "contents are kept");
         }
 }
@@ -200,7 +218,8 @@ static void resize_object(struct worker *w, struct object *o)
 static void post(struct worker *w)
 {
     size_t bytes = 16 + random_bytes(&w->random);
-    uintptr_t old = atomic_exchange(&mail[test_random_below(&w->random, NMAIL)], test_hide(tea_alloc_uncollectable(bytes)));
+    uintptr_t old = atomic_exchange(&mail[test_random_below(&w->random, NMAIL)],
+                                    test_hide(tea_alloc_uncollectable(bytes)));
     if (old != 0)
         tea_free(test_reveal(old));
 }
@@ -355,8 +374,10 @@ static void several_threads_find_everything_as_they_left_it(void **state)
 }
 
 #define with_settings(function)                                                                    \
-    heap_test(function), heap_test_with(function, "GODEBUG=gccheckmark=1,clobberfree=1", "GOGC=20"), \
-        heap_test_with(function, "TEASPAN=stress=40,markers=2"), heap_test_with(function, "TEASPAN=marker=object,kernel=portable")
+    heap_test(function),                                                                           \
+        heap_test_with(function, "GODEBUG=gccheckmark=1,clobberfree=1", "GOGC=20"),                \
+        heap_test_with(function, "TEASPAN=stress=40,markers=2"),                                   \
+        heap_test_with(function, "TEASPAN=marker=object,kernel=portable")
 
 int main(void)
 {

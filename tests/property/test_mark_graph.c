@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NNEW = TEAI_TSAN || TEAI_ASAN ? 1000 : 4000, NROUNDS = 4, MAX_NODES = NROUNDS * NNEW, NROOTS = 150, MAX_POINTERS_LARGE = 60 };
+enum {
+    NNEW = TEAI_TSAN || TEAI_ASAN ? 1000 : 4000,
+    NROUNDS = 4,
+    MAX_NODES = NROUNDS * NNEW,
+    NROOTS = 150,
+    MAX_POINTERS_LARGE = 60
+};
 
 struct node {
     uintptr_t hidden;
@@ -38,16 +44,15 @@ struct graph {
 
 /* --- types --- */
 
-static const uint64_t bits_first[] = {1}, bits_alternate[] = {0x5}, bits_none[] = {0}, bits_all[] = {0x7f};
+static const uint64_t bits_first[] = {1}, bits_alternate[] = {0x5}, bits_none[] = {0},
+                      bits_all[] = {0x7f};
 static const uint64_t bits_wide[] = {UINT64_C(0x8000000000000001), UINT64_C(0x10)};
 static const struct tea_type types[] = {
     {8, 1, bits_first},      /* every word */
     {16, 1, bits_first},     /* the first of two; the bitmap ends before the element does */
     {24, 3, bits_alternate}, /* not aligned to the bitmap's bytes */
     {32, 0, NULL},           /* no references at all */
-    {40, 5, bits_none},
-    {56, 7, bits_all},
-    {8 * 69, 69, bits_wide}, /* two words of bitmap */
+    {40, 5, bits_none},      {56, 7, bits_all}, {8 * 69, 69, bits_wide}, /* two words of bitmap */
 };
 enum { NTYPES = sizeof types / sizeof types[0] };
 
@@ -116,7 +121,8 @@ static uintptr_t random_reference(struct graph *g)
         return base + test_random_below(&g->random, (uint32_t)n->slot_bytes);
     case 2: /* anything in the heap; perhaps a free slot */
         return teai_default_heap.tables.heap_base_addr +
-               test_random_next(&g->random) % ((size_t)teai_page_heap_limit(teai_default_heap.pages) << TEAI_PAGE_SHIFT);
+               test_random_next(&g->random) %
+                   ((size_t)teai_page_heap_limit(teai_default_heap.pages) << TEAI_PAGE_SHIFT);
     case 3:
         return base + (test_random_below(&g->random, (uint32_t)n->slot_bytes) & ~7u);
     default:
@@ -136,7 +142,8 @@ static void add_references(struct graph *g, const struct node *n)
     size_t npointers = test_random_below(&g->random, n->nwords < 4096 ? 4 : MAX_POINTERS_LARGE);
     for (size_t i = 0; i < npointers; i++)
         write_word(n, test_random_below(&g->random, (uint32_t)n->nwords), random_reference(g));
-    write_word(n, test_random_below(&g->random, (uint32_t)n->nwords), test_random_below(&g->random, 100000));
+    write_word(n, test_random_below(&g->random, (uint32_t)n->nwords),
+               test_random_below(&g->random, 100000));
 }
 
 static void set_roots(struct graph *g, uint32_t one_in)
@@ -164,7 +171,8 @@ static struct node *node_at(const struct graph *g, uintptr_t addr)
 
 static void reach(struct graph *g, uintptr_t word, bool past_end)
 {
-    struct node *found[2] = {node_at(g, word), past_end && word % sizeof(void *) == 0 ? node_at(g, word - 1) : NULL};
+    struct node *found[2] = {node_at(g, word),
+                             past_end && word % sizeof(void *) == 0 ? node_at(g, word - 1) : NULL};
     for (int i = 0; i < 2; i++)
         if (found[i] != NULL && !found[i]->reached) {
             found[i]->reached = true;
@@ -208,8 +216,9 @@ static void check_node(const struct node *n)
     bool alive = tea_base(test_reveal(n->hidden)) == test_reveal(n->hidden);
     if (alive == n->reached && (!alive || node_is_intact(n)))
         return;
-    fprintf(stderr, "object of kind %d, %zu words, slot of %zu bytes, %s: %s\n", n->kind, n->nwords, n->slot_bytes,
-            n->reached ? "reached" : "not reached", alive ? (n->reached ? "changed" : "alive") : "gone");
+    fprintf(stderr, "object of kind %d, %zu words, slot of %zu bytes, %s: %s\n", n->kind, n->nwords,
+            n->slot_bytes, n->reached ? "reached" : "not reached",
+            alive ? (n->reached ? "changed" : "alive") : "gone");
     abort();
 }
 

@@ -29,7 +29,8 @@ struct heap_test {
 
 /* Rows for cmocka's table. What follows the function is its environment, as string literals. */
 #define heap_test(function) heap_test_row(#function, function, NULL)
-#define heap_test_with(function, ...) heap_test_row(#function " with " #__VA_ARGS__, function, __VA_ARGS__)
+#define heap_test_with(function, ...)                                                              \
+    heap_test_row(#function " with " #__VA_ARGS__, function, __VA_ARGS__)
 #define heap_test_row(name, function, ...)                                                         \
     {                                                                                              \
         name, heap_test_run, NULL, NULL, &(struct heap_test)                                       \

@@ -30,7 +30,8 @@ static void assert_object(const char *call, void *object, size_t bytes)
 {
     size_t align = bytes == 24 ? 8 : 16;
     if (object == NULL || (uintptr_t)object % align != 0 || tea_usable_bytes(object) < bytes)
-        fail_msg("%s(%zu): %p, %zu usable", call, bytes, object, object != NULL ? tea_usable_bytes(object) : 0);
+        fail_msg("%s(%zu): %p, %zu usable", call, bytes, object,
+                 object != NULL ? tea_usable_bytes(object) : 0);
     if (!test_all_bytes(object, 0, bytes))
         fail_msg("%s(%zu): not zero", call, bytes);
     memset(object, 0xa5, bytes);
@@ -48,7 +49,8 @@ static void objects_of_every_size_are_zeroed_aligned_and_large_enough(void **sta
             if (bytes >= TEAI_TINY_BYTES)
                 assert_object("tea_alloc_leaf", tea_alloc_leaf(bytes), bytes);
             size_t words = bytes / sizeof(void *);
-            assert_object("tea_alloc_typed", tea_alloc_typed(&word_type, words), words * sizeof(void *));
+            assert_object("tea_alloc_typed", tea_alloc_typed(&word_type, words),
+                          words * sizeof(void *));
         }
         tea_collect(); /* and again, in used memory */
     }
@@ -88,7 +90,8 @@ static void objects_do_not_overlap(void **state)
 static void empty_objects_are_distinct(void **state)
 {
     (void)state;
-    void *(*const calls[])(size_t) = {tea_alloc, tea_alloc_leaf, tea_alloc_leaf_uninit, tea_alloc_uncollectable};
+    void *(*const calls[])(size_t) = {tea_alloc, tea_alloc_leaf, tea_alloc_leaf_uninit,
+                                      tea_alloc_uncollectable};
     void *objects[4 * 50];
     for (unsigned i = 0; i < 4 * 50; i++) {
         objects[i] = calls[i / 50](0);
@@ -111,7 +114,8 @@ static void expect_enomem(void *object)
 static void impossible_sizes_are_refused(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {TEA_MAX_OBJECT_BYTES + 1, SIZE_MAX, SIZE_MAX - 4096, PTRDIFF_MAX};
+    static const size_t sizes[] = {TEA_MAX_OBJECT_BYTES + 1, SIZE_MAX, SIZE_MAX - 4096,
+                                   PTRDIFF_MAX};
     errno = 0;
     for (volatile size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         expect_enomem(tea_alloc(sizes[i]));
@@ -154,7 +158,8 @@ static void wrong_types_and_alignments_are_refused(void **state)
 {
     (void)state;
     static const uint64_t bits[] = {1};
-    const struct tea_type empty = {0, 0, bits}, odd = {12, 1, bits}, too_many_words = {16, 3, bits}, no_bits = {16, 1, NULL};
+    const struct tea_type empty = {0, 0, bits}, odd = {12, 1, bits}, too_many_words = {16, 3, bits},
+                          no_bits = {16, 1, NULL};
     const struct tea_type *const types[] = {NULL, &empty, &odd, &too_many_words, &no_bits};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         errno = 0;
@@ -177,8 +182,12 @@ static void every_power_of_two_up_to_a_mebibyte_is_met(void **state)
     struct test_random random = test_random_start("test_alloc");
     for (size_t align = 1; align <= (size_t)1 << 20; align *= 2)
         for (int i = 0; i < 24; i++) {
-            size_t bytes = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? align : i == 3 ? align + 1 : i == 4 ? 24
-                           : test_random_skewed(&random, i % 2 == 0 ? 1000 : 100000);
+            size_t bytes = i == 0   ? 0
+                           : i == 1 ? 1
+                           : i == 2 ? align
+                           : i == 3 ? align + 1
+                           : i == 4 ? 24
+                                    : test_random_skewed(&random, i % 2 == 0 ? 1000 : 100000);
             uint8_t *object = tea_alloc_aligned(align, bytes);
             assert_non_null(object);
             assert_int_equal((uintptr_t)object % align, 0);
@@ -205,7 +214,8 @@ static void aligned_objects_are_collected_and_freed_like_others(void **state)
 static void tiny_objects_share_a_block_by_their_alignment(void **state)
 {
     (void)state;
-    uint8_t *one = tea_alloc_leaf(1), *two = tea_alloc_leaf(2), *four = tea_alloc_leaf(4), *eight = tea_alloc_leaf(8);
+    uint8_t *one = tea_alloc_leaf(1), *two = tea_alloc_leaf(2), *four = tea_alloc_leaf(4),
+            *eight = tea_alloc_leaf(8);
     assert_int_equal((uintptr_t)one % TEAI_TINY_BYTES, 0);
     assert_ptr_equal(two, one + 2);
     assert_ptr_equal(four, one + 4);
@@ -419,7 +429,8 @@ static void a_full_heap_refuses_and_goes_on(void **state)
     assert_int_equal(errno, ENOMEM);
     test_census();
     drop_pieces();
-    assert_non_null(tea_alloc((size_t)20 << 20)); /* found by the collection that the request itself runs */
+    /* Found by the collection that the request itself runs. */
+    assert_non_null(tea_alloc((size_t)20 << 20));
 }
 
 static void garbage_is_collected_before_a_request_is_refused(void **state)

@@ -11,7 +11,10 @@
 
 static struct tea_heap *const h = &teai_default_heap;
 
-enum { CHUNK_BYTES = 64 << 10, FREE_IN_CHUNK_BYTES = CHUNK_BYTES - sizeof(struct teai_arena_chunk) };
+enum {
+    CHUNK_BYTES = 64 << 10,
+    FREE_IN_CHUNK_BYTES = CHUNK_BYTES - sizeof(struct teai_arena_chunk)
+};
 
 /* Arenas are uncollectable, so the tests know them by hidden addresses, as they know all objects that are to die. */
 static uintptr_t arena_hidden, object_hidden;
@@ -116,7 +119,8 @@ static void too_large_a_block_is_refused(void **state)
 {
     (void)state;
     struct tea_arena *arena = tea_arena_create(0);
-    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX - 31, TEA_MAX_OBJECT_BYTES + 1, TEA_MAX_OBJECT_BYTES};
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX - 31, TEA_MAX_OBJECT_BYTES + 1,
+                                   TEA_MAX_OBJECT_BYTES};
     assert_non_null(tea_arena_alloc(arena, 100));
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         errno = 0;
@@ -234,7 +238,8 @@ static void blocks_in_every_chunk_keep_what_they_refer_to(void **state)
         test_apart(put_object, &small_block);
         test_apart(fill_chunks, &nchunks);
     }
-    assert_int_equal(test_objects_after_collect(), 1 + 10 + tea_arena_reserved_bytes(the_arena()) / CHUNK_BYTES);
+    assert_int_equal(test_objects_after_collect(),
+                     1 + 10 + tea_arena_reserved_bytes(the_arena()) / CHUNK_BYTES);
 }
 
 static void after_a_reset_old_blocks_keep_nothing(void **state)
@@ -307,7 +312,8 @@ static void destroying_an_arena_gives_all_of_it_back(void **state)
 static void put_arena_before_object(void *argument)
 {
     const size_t *last_block_bytes = argument;
-    tea_free(tea_alloc_leaf(50 * TEAI_PAGE_BYTES)); /* room for a chunk and the object, in this order */
+    /* Room for a chunk and the object, in this order. */
+    tea_free(tea_alloc_leaf(50 * TEAI_PAGE_BYTES));
     make_arena(NULL);
     uint8_t *block = tea_arena_alloc(the_arena(), 16);
     void *object = tea_alloc_leaf(5 * TEAI_PAGE_BYTES);

@@ -72,7 +72,8 @@ static void freeing_the_last_object_of_a_span_gives_its_pages_back(void **state)
         for (uint32_t k = 0; k < 3 * slots_a_span(sizes[i]); k++)
             tea_free(objects[k]);
         assert_int_equal(test_census().nspans_small, nspans);
-        assert_true(test_stats().heap_inuse_bytes <= inuse + 64 * TEAI_PAGE_BYTES); /* the page cache counts as in use */
+        assert_true(test_stats().heap_inuse_bytes <=
+                    inuse + 64 * TEAI_PAGE_BYTES); /* the page cache counts as in use */
     }
     assert_int_equal(test_stats().heap_objects, 0);
 }
@@ -117,7 +118,8 @@ static void spans_with_survivors_are_allocated_from_after_a_collection(void **st
     for (uint32_t i = 0; i < NSPANS * nslots; i++)
         if (i % nslots != 5)
             objects[i] = tea_alloc(128);
-    assert_in_range(test_census().nspans_small, NSPANS, NSPANS + 1); /* one slot may be kept by a stale word */
+    assert_in_range(test_census().nspans_small, NSPANS,
+                    NSPANS + 1); /* one slot may be kept by a stale word */
 }
 
 /* --- frees by another thread --- */

@@ -62,7 +62,8 @@ static void releasing_gives_free_pages_back_to_the_system(void **state)
     tea_free(tea_alloc(30 * MIB));
     allocate(30 * MIB);
     struct tea_stats before = test_stats();
-    assert_true(before.heap_idle_bytes - before.heap_released_bytes > 10 * MIB || before.heap_inuse_bytes > 10 * MIB);
+    assert_true(before.heap_idle_bytes - before.heap_released_bytes > 10 * MIB ||
+                before.heap_inuse_bytes > 10 * MIB);
     tea_collect_and_release();
     struct tea_stats after = test_stats();
     assert_int_equal(after.num_forced_gc, before.num_forced_gc + 1);

@@ -72,7 +72,8 @@ static void the_first_goal_is_gos_minimum(void **state)
 {
     (void)state;
     assert_non_null(tea_alloc(1));
-    assert_int_equal(test_stats().next_gc_bytes, teai_pacer_heap_minimum_bytes(h->settings.gc_percent));
+    assert_int_equal(test_stats().next_gc_bytes,
+                     teai_pacer_heap_minimum_bytes(h->settings.gc_percent));
 }
 
 /* One run may be leased, at most a span's worth, between the look at the trigger and the stop. */
@@ -95,7 +96,8 @@ static void each_cycle_starts_at_its_trigger_and_sets_the_next_goal(void **state
         uint64_t scanned = h->cycle.marked_bytes + h->cycle.stack_bytes + h->cycle.globals_bytes;
         uint64_t goal = h->cycle.marked_bytes + scanned * (uint64_t)percent / 100;
         uint64_t least = ((uint64_t)4 << 20) * (uint64_t)percent / 100;
-        assert_in_range(test_stats().next_gc_bytes, (goal > least ? goal : least) - 1, (goal > least ? goal : least));
+        assert_in_range(test_stats().next_gc_bytes, (goal > least ? goal : least) - 1,
+                        (goal > least ? goal : least));
     }
 }
 
@@ -276,7 +278,8 @@ static void freed_before_a_cycle_and_settled_after_it(void *argument)
     tea_collect();
     uint64_t live_bytes = test_stats().heap_live_bytes;
     TEST_REQUIRE(tea_alloc(300) != NULL); /* a refill of 8000 bytes, which settles */
-    TEST_REQUIRE(test_stats().heap_live_bytes >= live_bytes && test_stats().heap_live_bytes < 1 << 20);
+    TEST_REQUIRE(test_stats().heap_live_bytes >= live_bytes &&
+                 test_stats().heap_live_bytes < 1 << 20);
 }
 
 static void what_was_freed_before_a_cycle_is_not_taken_off_after_it(void **state)
@@ -295,7 +298,8 @@ int main(void)
         heap_test_with(each_cycle_starts_at_its_trigger_and_sets_the_next_goal, "GOGC=50"),
         heap_test(each_cycle_starts_at_its_trigger_and_sets_the_next_goal),
         heap_test_with(each_cycle_starts_at_its_trigger_and_sets_the_next_goal, "GOGC=300"),
-        heap_test_with(each_cycle_starts_at_its_trigger_and_sets_the_next_goal, "GOGC=1000", "TEASPAN=gogc=80"),
+        heap_test_with(each_cycle_starts_at_its_trigger_and_sets_the_next_goal, "GOGC=1000",
+                       "TEASPAN=gogc=80"),
         heap_test(cycles_come_as_often_as_the_trigger_says),
         heap_test_with(gogc_off_starts_no_cycle, "GOGC=off"),
         heap_test(a_new_gogc_moves_the_goal_at_once),

@@ -156,8 +156,10 @@ static void a_malformed_memory_limit_ends_the_process_as_in_go(void **state)
     (void)state;
     test_child_run(&child, allocate_one, NULL, (const char *const[]){"GOMEMLIMIT=lots", NULL}, 60);
     assert_int_equal(child.exit_status, 2);
-    assert_string_equal(child.errors, "teaspan: malformed GOMEMLIMIT=lots: want a number of bytes with an optional suffix B, "
-                                      "KiB, MiB, GiB or TiB, or off\n");
+    assert_string_equal(
+        child.errors,
+        "teaspan: malformed GOMEMLIMIT=lots: want a number of bytes with an optional suffix B, "
+        "KiB, MiB, GiB or TiB, or off\n");
 }
 
 static void a_malformed_gogc_is_said_and_the_program_runs(void **state)
@@ -165,7 +167,9 @@ static void a_malformed_gogc_is_said_and_the_program_runs(void **state)
     (void)state;
     test_child_run(&child, allocate_one, NULL, (const char *const[]){"GOGC=fifty", NULL}, 60);
     assert_int_equal(child.exit_status, 0);
-    assert_string_equal(child.errors, "teaspan: GOGC=fifty ignored: want a whole number of per cent, or off; using 100\n");
+    assert_string_equal(
+        child.errors,
+        "teaspan: GOGC=fifty ignored: want a whole number of per cent, or off; using 100\n");
 }
 
 static void warnings_about_the_environment_go_to_the_sink_of_the_options(void **state)
@@ -182,7 +186,9 @@ static void a_sound_environment_says_nothing(void **state)
 {
     (void)state;
     test_child_run(&child, allocate_one, NULL,
-                   (const char *const[]){"GOGC=50", "GOMEMLIMIT=1GiB", "GODEBUG=madvdontneed=1", "TEASPAN=markers=1", NULL}, 60);
+                   (const char *const[]){"GOGC=50", "GOMEMLIMIT=1GiB", "GODEBUG=madvdontneed=1",
+                                         "TEASPAN=markers=1", NULL},
+                   60);
     assert_int_equal(child.exit_status, 0);
     assert_string_equal(child.errors, "");
     assert_string_equal(child.output, "");
@@ -229,7 +235,8 @@ static int collect_three_times(void *argument)
 static void gctrace_writes_a_line_a_cycle(void **state)
 {
     (void)state;
-    test_child_run(&child, collect_three_times, NULL, (const char *const[]){"GODEBUG=gctrace=1", NULL}, 60);
+    test_child_run(&child, collect_three_times, NULL,
+                   (const char *const[]){"GODEBUG=gctrace=1", NULL}, 60);
     assert_int_equal(child.exit_status, 0);
     assert_int_equal(test_count_lines(child.errors, "gc "), 3);
     assert_int_equal(strncmp(child.errors, "gc 1 @", 6), 0);
@@ -244,14 +251,16 @@ static void the_library_is_of_the_headers_version(void **state)
     (void)state;
     assert_string_equal(tea_version(), TEA_VERSION_STRING);
     char want[32];
-    snprintf(want, sizeof want, "%d.%d.%d", TEA_VERSION_MAJOR, TEA_VERSION_MINOR, TEA_VERSION_PATCH);
+    snprintf(want, sizeof want, "%d.%d.%d", TEA_VERSION_MAJOR, TEA_VERSION_MINOR,
+             TEA_VERSION_PATCH);
     assert_string_equal(tea_version(), want);
 }
 
 static void each_status_has_a_text_of_its_own(void **state)
 {
     (void)state;
-    static const enum tea_status statuses[] = {TEA_OK, TEA_ERR_INVALID, TEA_ERR_NOMEM, TEA_ERR_STATE, TEA_ERR_NOT_FOUND, TEA_ERR_SYSTEM};
+    static const enum tea_status statuses[] = {TEA_OK,        TEA_ERR_INVALID,   TEA_ERR_NOMEM,
+                                               TEA_ERR_STATE, TEA_ERR_NOT_FOUND, TEA_ERR_SYSTEM};
     enum { N = sizeof statuses / sizeof statuses[0] };
     for (int i = 0; i < N; i++) {
         assert_string_not_equal(tea_status_string(statuses[i]), "unknown status");
@@ -267,7 +276,8 @@ int main(void)
         heap_test(the_first_allocation_starts_the_collector),
         heap_test(starting_by_hand_uses_the_defaults),
         heap_test(options_are_taken),
-        heap_test_with(options_win_over_the_environment_where_they_are_set, "GOGC=50", "GOMEMLIMIT=200MiB", "TEASPAN=markers=2"),
+        heap_test_with(options_win_over_the_environment_where_they_are_set, "GOGC=50",
+                       "GOMEMLIMIT=200MiB", "TEASPAN=markers=2"),
         heap_test(any_negative_percent_means_off),
         heap_test(a_small_heap_is_rounded_up_to_what_works),
         heap_test(too_large_a_heap_is_made_smaller),
@@ -276,7 +286,8 @@ int main(void)
         heap_test_with(a_malformed_memory_limit_is_refused_by_init, "GOMEMLIMIT=lots"),
         cmocka_unit_test(a_malformed_memory_limit_ends_the_process_as_in_go),
         cmocka_unit_test(a_malformed_gogc_is_said_and_the_program_runs),
-        heap_test_with(warnings_about_the_environment_go_to_the_sink_of_the_options, "TEASPAN=markers=none,colour=red"),
+        heap_test_with(warnings_about_the_environment_go_to_the_sink_of_the_options,
+                       "TEASPAN=markers=none,colour=red"),
         cmocka_unit_test(a_sound_environment_says_nothing),
         heap_test(several_threads_may_start_it_at_once),
         cmocka_unit_test(gctrace_writes_a_line_a_cycle),

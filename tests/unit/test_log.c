@@ -23,7 +23,9 @@ enum { ROOM = 256 };
 static void numbers_are_written_as_printf_writes_them(void **state)
 {
     (void)state;
-    static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, INT32_MAX, UINT32_MAX, (uint64_t)UINT32_MAX + 1, INT64_MAX, UINT64_MAX};
+    static const uint64_t numbers[] = {
+        0,         1,         9, 10, 99, 100, INT32_MAX, UINT32_MAX, (uint64_t)UINT32_MAX + 1,
+        INT64_MAX, UINT64_MAX};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         assert_formats("%U", "%" PRIu64, numbers[i]);
         assert_formats("%z", "%zu", (size_t)numbers[i]);
@@ -39,7 +41,8 @@ static void numbers_are_written_as_printf_writes_them(void **state)
 static void text_and_several_conversions_go_together(void **state)
 {
     (void)state;
-    assert_formats("span %u of %s: %U bytes", "span %u of %s: %" PRIu64 " bytes", 7u, "class 3", (uint64_t)8192);
+    assert_formats("span %u of %s: %U bytes", "span %u of %s: %" PRIu64 " bytes", 7u, "class 3",
+                   (uint64_t)8192);
     assert_formats("%s%s|%s", "%s%s|%s", "", "a", "b");
     assert_formats("%d%% of %s", "%d%% of %s", 25, "all");
 }

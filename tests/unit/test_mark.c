@@ -116,7 +116,8 @@ static void large_objects_are_scanned_without_any_list(void **state)
     (void)state;
     assert_non_null(teai_thread_self());
     h->mark.pool.limit_bytes = 0;
-    struct plan p = {.nchains = 5, .chain_length = 4, .object_bytes = 3 * TEAI_OBLET_BYTES + TEAI_PAGE_BYTES};
+    struct plan p = {
+        .nchains = 5, .chain_length = 4, .object_bytes = 3 * TEAI_OBLET_BYTES + TEAI_PAGE_BYTES};
     test_apart(make_chains, &p);
     test_apart(make_garbage, &(struct plan){.object_bytes = 64});
     assert_int_equal(test_objects_after_collect(), plan_objects(&p));
@@ -255,7 +256,8 @@ static void marked_bytes_are_the_slots_of_what_is_alive(void **state)
 
 #define CHECKED "GODEBUG=gccheckmark=1"
 #define with_each_number_of_markers(function)                                                      \
-    heap_test_with(function, CHECKED, "TEASPAN=markers=1"), heap_test_with(function, CHECKED, "TEASPAN=markers=2"), \
+    heap_test_with(function, CHECKED, "TEASPAN=markers=1"),                                        \
+        heap_test_with(function, CHECKED, "TEASPAN=markers=2"),                                    \
         heap_test_with(function, CHECKED, "TEASPAN=markers=4")
 
 int main(void)
@@ -274,8 +276,10 @@ int main(void)
         heap_test_with(an_empty_heap_is_marked_without_helpers, "TEASPAN=markers=4"),
         heap_test_with(helpers_take_part, CHECKED, "TEASPAN=markers=4"),
         heap_test_with(every_marker_and_list_starved_still_marks_all, "TEASPAN=markers=4"),
-        heap_test_with(objects_that_found_no_room_are_marked_by_repair, CHECKED, "TEASPAN=markers=2,marker=object"),
-        heap_test_with(marking_ends_without_any_list_of_objects, CHECKED, "TEASPAN=markers=1,marker=object"),
+        heap_test_with(objects_that_found_no_room_are_marked_by_repair, CHECKED,
+                       "TEASPAN=markers=2,marker=object"),
+        heap_test_with(marking_ends_without_any_list_of_objects, CHECKED,
+                       "TEASPAN=markers=1,marker=object"),
         heap_test_with(marked_bytes_are_the_slots_of_what_is_alive, "TEASPAN=markers=1"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

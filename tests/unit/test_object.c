@@ -51,9 +51,16 @@ static void what_is_not_of_the_heap_is_no_heap_pointer(void **state)
     void *foreign = malloc(100);
     const struct teai_tables *t = &h->tables;
     const void *const pointers[] = {
-        NULL, &local, &a_static_variable, foreign, (void *)1, (void *)-1,
-        (void *)(t->heap_base_addr - 1), (void *)(t->heap_base_addr + ((uintptr_t)h->max_pages << TEAI_PAGE_SHIFT)),
-        (void *)(t->heap_base_addr + ((uintptr_t)teai_page_heap_limit(h->pages) << TEAI_PAGE_SHIFT)),
+        NULL,
+        &local,
+        &a_static_variable,
+        foreign,
+        (void *)1,
+        (void *)-1,
+        (void *)(t->heap_base_addr - 1),
+        (void *)(t->heap_base_addr + ((uintptr_t)h->max_pages << TEAI_PAGE_SHIFT)),
+        (void *)(t->heap_base_addr +
+                 ((uintptr_t)teai_page_heap_limit(h->pages) << TEAI_PAGE_SHIFT)),
         (void *)what_is_not_of_the_heap_is_no_heap_pointer,
     };
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
@@ -138,7 +145,8 @@ static void wrong_pointers_are_reported_and_the_heap_is_untouched(void **state)
 {
     (void)state;
     test_log_capture(&messages);
-    char *small = tea_alloc(100), *large = tea_alloc(100000), *twice = tea_alloc(100), *large_twice = tea_alloc(100000);
+    char *small = tea_alloc(100), *large = tea_alloc(100000), *twice = tea_alloc(100),
+         *large_twice = tea_alloc(100000);
     int local = 0;
     void *foreign = malloc(100);
     expect_refused(small + 1, "inside an object");

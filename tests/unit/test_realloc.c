@@ -53,7 +53,8 @@ static void resize_at_random(enum teai_kind kind, void *(*alloc)(size_t), bool z
         assert_non_null(resized);
         size_t kept = bytes < wanted ? bytes : wanted;
         if (count_kept(resized, kept) != kept)
-            fail_msg("%zu to %zu bytes: byte %zu is not kept", bytes, wanted, count_kept(resized, kept));
+            fail_msg("%zu to %zu bytes: byte %zu is not kept", bytes, wanted,
+                     count_kept(resized, kept));
         if (zeroed && wanted > bytes && !test_all_bytes(resized + bytes, 0, wanted - bytes))
             fail_msg("%zu to %zu bytes: what was gained is not zero", bytes, wanted);
         assert_int_equal(kind_of(resized), kind);
@@ -88,7 +89,9 @@ static void uncollectable_objects_keep_contents_and_their_pin(void **state)
 static void what_a_shrunk_object_lost_is_zero_when_it_grows_again(void **state)
 {
     (void)state;
-    static const size_t sizes[][2] = {{64, 40}, {30, 17}, {1000, 900}, {32768, 20000}, {40960, 33000}, {100000, 99999}, {300000, 40000}};
+    static const size_t sizes[][2] = {{64, 40},       {30, 17},       {1000, 900},
+                                      {32768, 20000}, {40960, 33000}, {100000, 99999},
+                                      {300000, 40000}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint8_t *object = tea_alloc(sizes[i][0]);
         fill(object, 0, sizes[i][0]);
@@ -268,8 +271,8 @@ static void grow_and_refer(void *argument)
 }
 
 static const struct growth growths[] = {
-    {tea_alloc, 16, 100}, {tea_alloc, 100, 3000}, {tea_alloc, 3000, 50000}, {tea_alloc, 50000, 1000000}, {tea_alloc, 1000000, 40000},
-    {tea_alloc, 40000, 64},
+    {tea_alloc, 16, 100},        {tea_alloc, 100, 3000},      {tea_alloc, 3000, 50000},
+    {tea_alloc, 50000, 1000000}, {tea_alloc, 1000000, 40000}, {tea_alloc, 40000, 64},
 };
 
 static void references_in_what_was_gained_are_followed(void **state)
@@ -310,7 +313,8 @@ static void shrink_over_a_reference(void *argument)
 static void references_in_what_was_lost_are_not_followed(void **state)
 {
     (void)state;
-    static size_t sizes[][2] = {{64, 40}, {64, 24}, {1000, 900}, {3000, 200}, {40960, 33000}, {1000000, 50000}};
+    static size_t sizes[][2] = {{64, 40},    {64, 24},       {1000, 900},
+                                {3000, 200}, {40960, 33000}, {1000000, 50000}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         test_apart(shrink_over_a_reference, sizes[i]);
         if (test_objects_after_collect() != 1 || test_is_alive(target_hidden))

@@ -76,7 +76,8 @@ static void objects_die_when_their_range_is_removed(void **state)
     assert_true(test_is_alive(hidden));
     assert_int_equal(tea_root_remove(range, range + NWORDS), TEA_OK);
     assert_int_equal(test_objects_after_collect(), 0);
-    assert_int_equal(tea_root_add(range, range + NWORDS), TEA_OK); /* a stale word brings nothing back */
+    assert_int_equal(tea_root_add(range, range + NWORDS),
+                     TEA_OK); /* a stale word brings nothing back */
     assert_int_equal(test_objects_after_collect(), 0);
 }
 
@@ -200,7 +201,8 @@ static void a_range_of_many_blocks_is_scanned_whole(void **state)
 {
     (void)state;
     enum { WORDS = 3 * TEAI_ROOT_BLOCK_BYTES / sizeof(void *) + 5 };
-    range = mmap(NULL, WORDS * sizeof *range, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    range = mmap(NULL, WORDS * sizeof *range, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                 -1, 0);
     assert_true(range != MAP_FAILED);
     assert_int_equal(tea_root_add(range, range + WORDS), TEA_OK);
     static const size_t block = TEAI_ROOT_BLOCK_BYTES / sizeof(void *);

@@ -24,11 +24,13 @@ static const struct teai_scan_kernel *kernel_of_test(void)
 {
     TEST_REQUIRE(teai_thread_self() != NULL);
     const struct teai_scan_kernel *kernel = h->mark.kernel;
-    const struct teai_scan_kernel *asked_for = h->settings.kernel == TEAI_KERNEL_AVX512 ? &teai_scan_kernel_avx512
-                                               : h->settings.kernel == TEAI_KERNEL_AVX2 ? &teai_scan_kernel_avx2
-                                                                                        : &teai_scan_kernel_portable;
+    const struct teai_scan_kernel *asked_for =
+        h->settings.kernel == TEAI_KERNEL_AVX512 ? &teai_scan_kernel_avx512
+        : h->settings.kernel == TEAI_KERNEL_AVX2 ? &teai_scan_kernel_avx2
+                                                 : &teai_scan_kernel_portable;
     if (kernel != asked_for)
-        heap_test_skip("this kernel does not run here: the CPU lacks it, or this is a build for ThreadSanitizer");
+        heap_test_skip("this kernel does not run here: the CPU lacks it, or this is a build for "
+                       "ThreadSanitizer");
     return kernel;
 }
 
@@ -69,7 +71,8 @@ static uintptr_t random_word(struct test_random *random, const struct teai_table
     }
 }
 
-static size_t slow_filter(const struct teai_tables *t, const uintptr_t *words, size_t nwords, uint64_t *out)
+static size_t slow_filter(const struct teai_tables *t, const uintptr_t *words, size_t nwords,
+                          uint64_t *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < nwords; i++)
@@ -84,7 +87,8 @@ static bool slow_word_is_typed_pointer(const struct teai_tables *t, const uintpt
     return (t->pointer_bits[i / 8] & 1u << i % 8) != 0;
 }
 
-static size_t slow_filter_typed(const struct teai_tables *t, const uintptr_t *words, size_t nwords, uint64_t *out)
+static size_t slow_filter_typed(const struct teai_tables *t, const uintptr_t *words, size_t nwords,
+                                uint64_t *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < nwords; i++)
@@ -93,7 +97,8 @@ static size_t slow_filter_typed(const struct teai_tables *t, const uintptr_t *wo
     return n;
 }
 
-typedef size_t (*filter_fn)(const struct teai_tables *t, uintptr_t base_addr, size_t nwords, uint64_t *out);
+typedef size_t (*filter_fn)(const struct teai_tables *t, uintptr_t base_addr, size_t nwords,
+                            uint64_t *out);
 
 static void assert_filters_like_the_loop(filter_fn filter, bool typed, const struct teai_tables *t,
                                          const uintptr_t *words, size_t nwords)
@@ -103,7 +108,8 @@ static void assert_filters_like_the_loop(filter_fn filter, bool typed, const str
     fast[nwords + 8] = 4711;
     size_t nfast = filter(t, (uintptr_t)words, nwords, fast);
     if (nfast != nslow || memcmp(fast, slow, nslow * sizeof *fast) != 0)
-        fail_msg("%zu words at %p: %zu found, expected %zu, or others", nwords, (const void *)words, nfast, nslow);
+        fail_msg("%zu words at %p: %zu found, expected %zu, or others", nwords, (const void *)words,
+                 nfast, nslow);
     assert_int_equal(fast[nwords + 8], 4711); /* what a kernel may write beyond is bounded */
 }
 
@@ -144,10 +150,14 @@ static void filtering_typed_words_finds_what_the_loop_finds(void **state)
     uint8_t *bits = &h->tables.pointer_bits[((uintptr_t)words - h->tables.heap_base_addr) / 64];
     for (int round = 0; round < 4; round++) {
         for (size_t i = 0; i < MAX_WORDS / 8; i++) /* all, none, few, any */
-            bits[i] = round == 0 ? 0xff : round == 1 ? 0 : round == 2 ? 1u << i % 8 : (uint8_t)test_random_next(&random);
+            bits[i] = round == 0   ? 0xff
+                      : round == 1 ? 0
+                      : round == 2 ? 1u << i % 8
+                                   : (uint8_t)test_random_next(&random);
         for (size_t nwords = 0; nwords <= MAX_WORDS; nwords += nwords < 70 ? 1 : 61)
             for (size_t first = 0; first + nwords <= MAX_WORDS && first < 20; first++)
-                assert_filters_like_the_loop(kernel->filter_typed, true, &h->tables, words + first, nwords);
+                assert_filters_like_the_loop(kernel->filter_typed, true, &h->tables, words + first,
+                                             nwords);
     }
 }
 
@@ -156,12 +166,13 @@ static void filtering_typed_words_finds_what_the_loop_finds(void **state)
 static const uint8_t not_grey[] = {TEAI_SLOT_FREE, TEAI_SLOT_WHITE, TEAI_SLOT_BLACK};
 
 /* `nslots` states, grey ones at the density; behind them FREE ones. */
-static void random_states(struct test_random *random, teai_slot_byte *states, uint32_t nslots, unsigned percent_grey)
+static void random_states(struct test_random *random, teai_slot_byte *states, uint32_t nslots,
+                          unsigned percent_grey)
 {
     for (uint32_t i = 0; i < TEAI_SLOTS_A_PAGE; i++)
-        states[i] = i >= nslots                        ? (uint8_t)TEAI_SLOT_FREE
+        states[i] = i >= nslots                     ? (uint8_t)TEAI_SLOT_FREE
                     : happens(random, percent_grey) ? (uint8_t)TEAI_SLOT_GREY
-                                                       : not_grey[test_random_below(random, 3)];
+                                                    : not_grey[test_random_below(random, 3)];
 }
 
 static unsigned slow_take_grey(uint8_t *states, uint32_t nslots, uint64_t *grey)
@@ -176,8 +187,8 @@ static unsigned slow_take_grey(uint8_t *states, uint32_t nslots, uint64_t *grey)
     return n;
 }
 
-static void assert_takes_like_the_loop(const struct teai_scan_kernel *kernel, const teai_slot_byte *states,
-                                       uint32_t nslots)
+static void assert_takes_like_the_loop(const struct teai_scan_kernel *kernel,
+                                       const teai_slot_byte *states, uint32_t nslots)
 {
     enum { NGREY_WORDS = TEAI_SLOTS_A_PAGE / 64 };
     _Alignas(64) teai_slot_byte fast[TEAI_SLOTS_A_PAGE];
@@ -275,14 +286,15 @@ static uint64_t count_stacked(struct teai_marker *m)
 }
 
 /* `offsets` has room for 8 more. */
-static struct outcome resolve_with(const struct teai_scan_kernel *kernel, uint64_t *offsets, size_t noffsets)
+static struct outcome resolve_with(const struct teai_scan_kernel *kernel, uint64_t *offsets,
+                                   size_t noffsets)
 {
     teai_mark_begin(h, 1);
     struct teai_marker *m = h->mark.markers[0];
     m->kernel = kernel;
     kernel->resolve(m, offsets, noffsets);
-    return (struct outcome){copy_states(), copy_span_grey(), m->marked_bytes, teai_span_queue_public(&m->queue),
-                            count_stacked(m)};
+    return (struct outcome){copy_states(), copy_span_grey(), m->marked_bytes,
+                            teai_span_queue_public(&m->queue), count_stacked(m)};
 }
 
 /* One offset after another, by what mark.h promises. */
@@ -292,14 +304,16 @@ static struct outcome resolve_slowly(const uint64_t *offsets, size_t noffsets)
     struct outcome o = {copy_states(), copy_span_grey(), 0, 0, 0};
     for (size_t i = 0; i < noffsets; i++) {
         struct teai_slot_ref ref = teai_slot_find(t, t->heap_base_addr + offsets[i]);
-        if (ref.span == TEAI_NO_PAGE || o.states[((size_t)ref.span << TEAI_STATE_SHIFT) + ref.slot] != TEAI_SLOT_WHITE)
+        if (ref.span == TEAI_NO_PAGE ||
+            o.states[((size_t)ref.span << TEAI_STATE_SHIFT) + ref.slot] != TEAI_SLOT_WHITE)
             continue;
         const struct teai_span *s = &t->spans[ref.span];
         size_t bytes = teai_slot_bytes(t, ref);
         uint8_t *state = &o.states[((size_t)ref.span << TEAI_STATE_SHIFT) + ref.slot];
         o.marked_bytes += bytes;
         bool by_span = s->span_class != TEAI_CLASS_LARGE && bytes <= TEAI_SPAN_SCAN_MAX_BYTES;
-        *state = s->kind == TEAI_LEAF || s->span_class == TEAI_CLASS_LARGE ? TEAI_SLOT_BLACK : TEAI_SLOT_GREY;
+        *state = s->kind == TEAI_LEAF || s->span_class == TEAI_CLASS_LARGE ? TEAI_SLOT_BLACK
+                                                                           : TEAI_SLOT_GREY;
         if (s->kind == TEAI_LEAF)
             continue;
         if (!by_span) {
@@ -307,7 +321,8 @@ static struct outcome resolve_slowly(const uint64_t *offsets, size_t noffsets)
             continue;
         }
         o.nqueued += o.span_grey[ref.span] == TEAI_GREY_NONE;
-        o.span_grey[ref.span] = o.span_grey[ref.span] == TEAI_GREY_NONE ? TEAI_GREY_ONE : TEAI_GREY_MANY;
+        o.span_grey[ref.span] =
+            o.span_grey[ref.span] == TEAI_GREY_NONE ? TEAI_GREY_ONE : TEAI_GREY_MANY;
     }
     return o;
 }
@@ -366,9 +381,10 @@ static void resolving_shades_what_the_loop_shades(void **state)
     for (size_t noffsets = 0; noffsets < 2000; noffsets += noffsets < 20 ? 1 : 97) {
         static uint64_t offsets[2000 + 8];
         for (size_t i = 0; i < noffsets; i++) /* starts of objects, insides, and anything */
-            offsets[i] = happens(&random, 70) ? (uintptr_t)objects[test_random_below(&random, (uint32_t)nobjects)] +
-                                                    test_random_below(&random, 8) - h->tables.heap_base_addr
-                                              : test_random_next(&random) % h->tables.heap_limit_bytes;
+            offsets[i] = happens(&random, 70)
+                             ? (uintptr_t)objects[test_random_below(&random, (uint32_t)nobjects)] +
+                                   test_random_below(&random, 8) - h->tables.heap_base_addr
+                             : test_random_next(&random) % h->tables.heap_limit_bytes;
         struct outcome slow = resolve_slowly(offsets, noffsets);
         struct outcome fast = resolve_with(kernel, offsets, noffsets);
         assert_same_outcome(&fast, &slow);
@@ -413,7 +429,8 @@ static void scanning_a_span_finds_what_the_loop_finds(void **state)
             size_t slot_words = teai_sizeclass_bytes[c] / TEAI_WORD_BYTES;
             for (uint32_t slot = 0; slot < teai_sizeclass_nslots[c]; slot++)
                 if (grey[slot / 64] >> slot % 64 & 1)
-                    assert_filters_like_the_loop(kernel->filter, false, &h->tables, page + slot * slot_words, slot_words);
+                    assert_filters_like_the_loop(kernel->filter, false, &h->tables,
+                                                 page + slot * slot_words, slot_words);
         }
 }
 
@@ -426,29 +443,33 @@ static void filtering_slots_finds_what_filtering_each_finds(void **state)
     const uintptr_t *page = random_page(&random, teai_span_class_of(2, TEAI_TYPED));
     for (unsigned c = 2; teai_sizeclass_bytes[c] <= TEAI_SPAN_SCAN_MAX_BYTES; c++)
         for (unsigned k = 0; k < 2 * NDENSITIES; k++) {
-            const struct teai_class_info *info =
-                &teai_class_info[teai_span_class_of(c, k % 2 == 0 ? TEAI_CONSERVATIVE : TEAI_TYPED)];
+            const struct teai_class_info *info = &teai_class_info[teai_span_class_of(
+                c, k % 2 == 0 ? TEAI_CONSERVATIVE : TEAI_TYPED)];
             _Alignas(64) teai_slot_byte states[TEAI_SLOTS_A_PAGE];
             uint64_t grey[TEAI_SLOTS_A_PAGE / 64];
             uint64_t together[MAX_WORDS + 8], one_by_one[MAX_WORDS + 8];
             random_states(&random, states, info->nslots, densities_percent[k / 2]);
             kernel->take_grey(states, info->nslots, grey);
-            size_t ntogether = kernel->filter_slots(&h->tables, (uintptr_t)page, info, grey, together);
+            size_t ntogether =
+                kernel->filter_slots(&h->tables, (uintptr_t)page, info, grey, together);
             size_t nwords = info->slot_bytes / TEAI_WORD_BYTES, n = 0;
             for (uint32_t slot = 0; slot < info->nslots; slot++)
                 if (grey[slot / 64] >> slot % 64 & 1)
                     n += info->is_typed
-                             ? teai_scan_kernel_portable.filter_typed(&h->tables, (uintptr_t)(page + slot * nwords), nwords,
-                                                                      one_by_one + n)
-                             : teai_scan_kernel_portable.filter(&h->tables, (uintptr_t)(page + slot * nwords), nwords,
-                                                                one_by_one + n);
+                             ? teai_scan_kernel_portable.filter_typed(
+                                   &h->tables, (uintptr_t)(page + slot * nwords), nwords,
+                                   one_by_one + n)
+                             : teai_scan_kernel_portable.filter(&h->tables,
+                                                                (uintptr_t)(page + slot * nwords),
+                                                                nwords, one_by_one + n);
             assert_int_equal(ntogether, n);
             assert_memory_equal(together, one_by_one, n * sizeof *together);
         }
 }
 
 #define kernel_test(function)                                                                      \
-    heap_test_with(function, "TEASPAN=kernel=portable"), heap_test_with(function, "TEASPAN=kernel=avx2"),        \
+    heap_test_with(function, "TEASPAN=kernel=portable"),                                           \
+        heap_test_with(function, "TEASPAN=kernel=avx2"),                                           \
         heap_test_with(function, "TEASPAN=kernel=avx512")
 
 int main(void)

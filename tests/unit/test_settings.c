@@ -62,7 +62,8 @@ static void expect_defaults(void)
     assert_int_equal(settings.markers, 0);
     assert_int_equal(settings.order, TEAI_MARK_BY_SPAN);
     assert_int_equal(settings.kernel, TEAI_KERNEL_AUTO);
-    assert_false(settings.gctrace || settings.check_mark || settings.clobber_free || settings.heap_past_end);
+    assert_false(settings.gctrace || settings.check_mark || settings.clobber_free ||
+                 settings.heap_past_end);
     assert_int_equal(settings.stress, 0);
     assert_int_equal(settings.stop_signal, 0);
 }
@@ -104,7 +105,9 @@ static void a_malformed_gogc_is_reported_with_what_is_accepted(void **state)
     read_settings("GOGC", "fifty");
     expect_warnings(1);
     assert_int_equal(settings.gc_percent, 100);
-    assert_string_equal(report.warnings[0], "teaspan: GOGC=fifty ignored: want a whole number of per cent, or off; using 100");
+    assert_string_equal(
+        report.warnings[0],
+        "teaspan: GOGC=fifty ignored: want a whole number of per cent, or off; using 100");
 }
 
 static void a_malformed_gomemlimit_is_an_error_with_what_is_accepted(void **state)
@@ -112,8 +115,10 @@ static void a_malformed_gomemlimit_is_an_error_with_what_is_accepted(void **stat
     (void)state;
     read_settings("GOMEMLIMIT", "lots");
     assert_true(report.bad_memory_limit);
-    assert_string_equal(report.error, "teaspan: malformed GOMEMLIMIT=lots: want a number of bytes with an optional suffix "
-                                      "B, KiB, MiB, GiB or TiB, or off");
+    assert_string_equal(
+        report.error,
+        "teaspan: malformed GOMEMLIMIT=lots: want a number of bytes with an optional suffix "
+        "B, KiB, MiB, GiB or TiB, or off");
     assert_int_equal(settings.memory_limit_bytes, TEAI_PACER_NO_LIMIT);
 }
 
@@ -131,7 +136,8 @@ static void godebug_turns_each_of_its_switches_on_and_off(void **state)
 static void what_godebug_means_for_a_go_program_is_ignored(void **state)
 {
     (void)state;
-    read_settings("GODEBUG", "madvdontneed=1,gctrace,inittrace=1,gctrace=x,http2client=0,=,gctrace=");
+    read_settings("GODEBUG",
+                  "madvdontneed=1,gctrace,inittrace=1,gctrace=x,http2client=0,=,gctrace=");
     expect_defaults();
 }
 
@@ -207,7 +213,8 @@ static void unknown_keys_are_named_beside_the_known_ones(void **state)
     expect_warning(0, "unknown key colour");
     expect_warning(1, "unknown key GOGC");
     expect_warning(2, "unknown key flavour");
-    static const char *const known[] = {"gogc", "memlimit", "markers", "marker", "kernel", "mode", "stress", "signal", "pastend"};
+    static const char *const known[] = {"gogc", "memlimit", "markers", "marker", "kernel",
+                                        "mode", "stress",   "signal",  "pastend"};
     for (size_t i = 0; i < NELEMENTS(known); i++)
         expect_warning(0, known[i]);
     assert_int_equal(settings.gc_percent, 50);
@@ -234,7 +241,8 @@ static void values_that_are_not_accepted_change_nothing_and_are_explained(void *
         {"signal=9", "want the number of a signal that can be caught"},
         {"signal=19", "want the number of a signal that can be caught"},
         {"signal=65", "want the number of a signal that can be caught"},
-        {"signal=7", "want the number of a signal that can be caught"},  /* a fault of the thread that gets it */
+        {"signal=7",
+         "want the number of a signal that can be caught"}, /* a fault of the thread that gets it */
         {"signal=33", "want the number of a signal that can be caught"}, /* the C library's */
         {"pastend=2", "want 0 or 1"},
     };
@@ -253,8 +261,9 @@ static void a_refused_value_is_named_with_its_key(void **state)
     read_settings("TEASPAN", "markers=many");
     assert_string_equal(report.warnings[0], "teaspan: TEASPAN markers=many ignored: want 1 to 64");
     read_settings("TEASPAN", "gogc=1.5");
-    assert_string_equal(report.warnings[0],
-                        "teaspan: TEASPAN gogc=1.5 ignored: want a whole number of per cent, or off; using 100");
+    assert_string_equal(
+        report.warnings[0],
+        "teaspan: TEASPAN gogc=1.5 ignored: want a whole number of per cent, or off; using 100");
     read_settings("TEASPAN", "memlimit=5 apples");
     assert_true(report.bad_memory_limit);
     assert_non_null(strstr(report.error, "TEASPAN memlimit=5 apples"));

@@ -49,13 +49,17 @@ static void assert_no_slot_in(uint32_t first_page, uint32_t npages)
 static void check_every_offset(uint32_t span, size_t sizeclass)
 {
     const struct teai_tables *t = &h->tables;
-    uint32_t slot_bytes = teai_sizeclass_bytes[sizeclass], nslots = teai_sizeclass_nslots[sizeclass];
+    uint32_t slot_bytes = teai_sizeclass_bytes[sizeclass],
+             nslots = teai_sizeclass_nslots[sizeclass];
     uintptr_t base = teai_page_addr(t, span);
-    for (uint32_t offset = 0; offset < teai_sizeclass_pages[sizeclass] * TEAI_PAGE_BYTES; offset++) {
+    for (uint32_t offset = 0; offset < teai_sizeclass_pages[sizeclass] * TEAI_PAGE_BYTES;
+         offset++) {
         struct teai_slot_ref ref = teai_slot_find(t, base + offset);
         bool in_slot = offset / slot_bytes < nslots;
-        if (ref.span != (in_slot ? span : TEAI_NO_PAGE) || (in_slot && ref.slot != offset / slot_bytes))
-            fail_msg("class %zu, offset %u: span %u, slot %u", sizeclass, offset, ref.span, ref.slot);
+        if (ref.span != (in_slot ? span : TEAI_NO_PAGE) ||
+            (in_slot && ref.slot != offset / slot_bytes))
+            fail_msg("class %zu, offset %u: span %u, slot %u", sizeclass, offset, ref.span,
+                     ref.slot);
         if (in_slot && offset % slot_bytes == 0)
             assert_int_equal(teai_slot_addr(t, ref), base + offset);
     }
@@ -161,7 +165,8 @@ static void a_large_span_can_be_aligned(void **state)
 {
     (void)state;
     struct tea_mutator *m = enter_runtime();
-    new_small(m, teai_span_class_of(2, TEAI_LEAF)); /* so that the first free page is not aligned anyhow */
+    /* So that the first free page is not aligned anyhow. */
+    new_small(m, teai_span_class_of(2, TEAI_LEAF));
     for (uint32_t align = 1; align <= 128; align *= 2) {
         uint32_t span = new_large(3, align);
         assert_int_equal(teai_page_addr(&h->tables, span) % (align * TEAI_PAGE_BYTES), 0);

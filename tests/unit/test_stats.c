@@ -15,7 +15,8 @@ static struct tea_heap *const h = &teai_default_heap;
 
 static void assert_identities(const struct tea_stats *s)
 {
-    assert_int_equal(s->sys_bytes, s->heap_sys_bytes + s->stack_sys_bytes + s->gc_sys_bytes + s->other_sys_bytes);
+    assert_int_equal(s->sys_bytes,
+                     s->heap_sys_bytes + s->stack_sys_bytes + s->gc_sys_bytes + s->other_sys_bytes);
     assert_int_equal(s->heap_sys_bytes, s->heap_inuse_bytes + s->heap_idle_bytes);
     assert_int_equal(s->heap_objects, s->mallocs - s->frees);
     assert_int_equal(s->heap_alloc_bytes, s->alloc_bytes);

@@ -88,7 +88,9 @@ static void make_litter(void *argument)
 {
     struct litter *l = argument;
     for (uint32_t i = 0; i < l->nobjects; i++) {
-        uint32_t bytes = 16 + test_random_below(&l->random, l->max_bytes); /* no tiny objects: they die by blocks */
+        uint32_t bytes =
+            16 +
+            test_random_below(&l->random, l->max_bytes); /* no tiny objects: they die by blocks */
         void *object = i % 3 == 0 ? tea_alloc_leaf(bytes) : tea_alloc(bytes);
         TEST_REQUIRE(object != NULL);
         if (i % 8 == 0 && l->nsurvivors < SURVIVORS)
@@ -99,7 +101,8 @@ static void make_litter(void *argument)
 static void each_dead_slot_is_returned_once(void **state)
 {
     (void)state;
-    struct litter l = {.nobjects = 4000, .max_bytes = 3000, .random = test_random_start("test_sweep")};
+    struct litter l = {
+        .nobjects = 4000, .max_bytes = 3000, .random = test_random_start("test_sweep")};
     test_apart(make_litter, &l);
     tea_collect();
     struct tea_stats stats = test_stats();
@@ -114,7 +117,8 @@ static void each_dead_slot_is_returned_once(void **state)
 static void dead_large_objects_are_returned_once(void **state)
 {
     (void)state;
-    struct litter l = {.nobjects = 40, .max_bytes = 500000, .random = test_random_start("test_sweep")};
+    struct litter l = {
+        .nobjects = 40, .max_bytes = 500000, .random = test_random_start("test_sweep")};
     test_apart(make_litter, &l);
     tea_collect();
     assert_int_equal(test_stats().heap_objects, l.nsurvivors);
@@ -129,7 +133,8 @@ static void dead_large_objects_are_returned_once(void **state)
 static void counts_stay_exact_over_many_cycles(void **state)
 {
     (void)state;
-    struct litter l = {.nobjects = 500, .max_bytes = 2000, .random = test_random_start("test_sweep")};
+    struct litter l = {
+        .nobjects = 500, .max_bytes = 2000, .random = test_random_start("test_sweep")};
     uint64_t nallocated = 0;
     for (int cycle = 0; cycle < 20; cycle++) {
         l.nsurvivors = 0;
@@ -154,7 +159,8 @@ static void free_every_other_survivor(void *argument)
 static void freeing_by_hand_and_sweeping_never_count_an_object_twice(void **state)
 {
     (void)state;
-    struct litter l = {.nobjects = 3000, .max_bytes = 40000, .random = test_random_start("test_sweep")};
+    struct litter l = {
+        .nobjects = 3000, .max_bytes = 40000, .random = test_random_start("test_sweep")};
     test_apart(make_litter, &l);
     test_apart(free_every_other_survivor, &l);
     assert_int_equal(test_objects_after_collect(), l.nsurvivors / 2);

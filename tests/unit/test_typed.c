@@ -10,12 +10,15 @@
 static struct tea_heap *const h = &teai_default_heap;
 
 /* Types of every shape: dense, sparse, with a bitmap shorter than the element, of several bitmap words. */
-static const uint64_t bits_1[] = {1}, bits_2[] = {2}, bits_4[] = {4}, bits_7[] = {7}, bits_101[] = {5}, bits_none[] = {0}, bits_all[] = {UINT64_MAX};
+static const uint64_t bits_1[] = {1}, bits_2[] = {2}, bits_4[] = {4}, bits_7[] = {7},
+                      bits_101[] = {5}, bits_none[] = {0}, bits_all[] = {UINT64_MAX};
 static const uint64_t bits_long[] = {UINT64_C(0x8000000000000001), 1, UINT64_C(0x4000000000000000)};
 static const struct tea_type types[] = {
-    {8, 1, bits_1},   {16, 1, bits_1},     {16, 2, bits_2},    {24, 3, bits_101},        {24, 1, bits_1},
-    {32, 0, NULL},    {40, 5, bits_none},  {48, 3, bits_101},  {8 * 64, 64, bits_all},   {8 * 65, 64, bits_all},
-    {8 * 200, 192, bits_long}, {8 * 130, 129, bits_long}, {8 * 1000, 1, bits_1},
+    {8, 1, bits_1},         {16, 1, bits_1},           {16, 2, bits_2},
+    {24, 3, bits_101},      {24, 1, bits_1},           {32, 0, NULL},
+    {40, 5, bits_none},     {48, 3, bits_101},         {8 * 64, 64, bits_all},
+    {8 * 65, 64, bits_all}, {8 * 200, 192, bits_long}, {8 * 130, 129, bits_long},
+    {8 * 1000, 1, bits_1},
 };
 enum { NTYPES = sizeof types / sizeof types[0] };
 static const size_t counts[] = {1, 2, 3, 7, 50, 700, 5000};
@@ -34,8 +37,8 @@ enum { MAX_WORDS = 5000 };
 struct trial {
     const struct tea_type *type;
     size_t count;
-    size_t resized_count;    /* 0: not resized */
-    size_t nwords;           /* that were given a target: those at a stride over the object */
+    size_t resized_count; /* 0: not resized */
+    size_t nwords;        /* that were given a target: those at a stride over the object */
     size_t stride;
     uintptr_t targets[MAX_WORDS];
 };
@@ -67,11 +70,14 @@ static void check_trial(void *argument)
     const struct trial *t = argument;
     for (size_t i = 0; i < t->nwords; i++) {
         size_t word = i * t->stride;
-        bool should_live = is_named(t->type, word) && (t->resized_count == 0 || word < t->resized_count * t->type->size_bytes / 8);
+        bool should_live =
+            is_named(t->type, word) &&
+            (t->resized_count == 0 || word < t->resized_count * t->type->size_bytes / 8);
         bool lives = tea_base(test_reveal(t->targets[i])) != NULL;
         if (lives != should_live) {
-            fprintf(stderr, "%zu elements of %zu bytes, resized to %zu: word %zu, target %s\n", t->count, t->type->size_bytes,
-                    t->resized_count, word, lives ? "alive" : "dead");
+            fprintf(stderr, "%zu elements of %zu bytes, resized to %zu: word %zu, target %s\n",
+                    t->count, t->type->size_bytes, t->resized_count, word,
+                    lives ? "alive" : "dead");
             test_require_failed(__FILE__, __LINE__, "words lead on as the type says");
         }
     }
@@ -109,12 +115,14 @@ static void resizing_keeps_exactness(void **state)
     tea_disable();
     for (size_t i = 0; i < NTYPES; i++)
         for (size_t k = 0; k < sizeof resizes / sizeof resizes[0]; k++) {
-            size_t from = resizes[k][0] * types[i].size_bytes, to = resizes[k][1] * types[i].size_bytes;
+            size_t from = resizes[k][0] * types[i].size_bytes,
+                   to = resizes[k][1] * types[i].size_bytes;
             bool both_small = from <= TEAI_MAX_SMALL_BYTES && to <= TEAI_MAX_SMALL_BYTES;
             bool both_large = from > TEAI_MAX_SMALL_BYTES && to > TEAI_MAX_SMALL_BYTES;
             if (to < 16 || (!both_small && !both_large))
                 continue;
-            trial = (struct trial){.type = &types[i], .count = resizes[k][0], .resized_count = resizes[k][1]};
+            trial = (struct trial){
+                .type = &types[i], .count = resizes[k][0], .resized_count = resizes[k][1]};
             run_trial(&trial);
         }
 }
@@ -203,7 +211,8 @@ static bool bits_are(uintptr_t object, const struct tea_type *type)
 {
     size_t base_word = (object - h->tables.heap_base_addr) / sizeof(void *);
     for (size_t word = 0; word < 3; word++) {
-        uint8_t byte = __atomic_load_n(&h->tables.pointer_bits[(base_word + word) / 8], __ATOMIC_RELAXED);
+        uint8_t byte =
+            __atomic_load_n(&h->tables.pointer_bits[(base_word + word) / 8], __ATOMIC_RELAXED);
         if ((byte >> (base_word + word) % 8 & 1) != is_named(type, word))
             return false;
     }

@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = TEAI_WORK_CHUNK_ENTRIES, BLOCK_BYTES = 64 << 10, CHUNKS_A_BLOCK = BLOCK_BYTES / TEAI_WORK_CHUNK_BYTES - 1 };
+enum {
+    CHUNK = TEAI_WORK_CHUNK_ENTRIES,
+    BLOCK_BYTES = 64 << 10,
+    CHUNKS_A_BLOCK = BLOCK_BYTES / TEAI_WORK_CHUNK_BYTES - 1
+};
 
 struct fixture {
     struct teai_metadata metadata;
@@ -51,7 +55,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static void push_numbers(struct fixture *f, struct teai_work_stack *stack, uintptr_t from, uintptr_t to)
+static void push_numbers(struct fixture *f, struct teai_work_stack *stack, uintptr_t from,
+                         uintptr_t to)
 {
     for (uintptr_t i = from; i < to; i++)
         assert_true(teai_work_push(&f->pool, stack, i));
