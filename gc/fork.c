@@ -29,9 +29,11 @@
  *
  * A fork() from a signal handler that interrupted the runtime is treated like _Fork().
  */
+#define _GNU_SOURCE
 #include "gc/fork.h"
 
 #include "gc/init.h"
+#include "gc/interpose.h"
 #include "gc/sweep.h"
 #include "gc/thread.h"
 
@@ -65,6 +67,7 @@ static void child_put_in_order(struct tea_heap *h, struct tea_mutator *self)
         atomic_store_explicit(fork_mark, 1, memory_order_relaxed);
     teai_sweep_after_fork(h);
     teai_mark_after_fork(h);
+    teai_signal_after_fork();
     teai_finalizers_after_fork(h);
     teai_trace_after_fork(&h->trace, self);
     child_keep_only(h, self);

@@ -289,6 +289,12 @@ void teai_signal_reinstall(int signal, teai_signal_handler_fn handler)
         teai_signal_install(signal, handler);
 }
 
+void teai_signal_after_fork(void)
+{
+    /* relaxed: this process has one thread. The handler may be half changed, if a thread was installing one just then. */
+    atomic_store_explicit(&action_lock.state, 0, memory_order_relaxed);
+}
+
 /* The program's action; reset if it was for one signal only. */
 static struct sigaction program_action_take(void)
 {

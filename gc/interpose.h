@@ -39,6 +39,8 @@ void teai_signal_install(int signal, teai_signal_handler_fn handler);
 void teai_signal_reinstall(int signal, teai_signal_handler_fn handler);
 /* Let the calling thread receive it. */
 void teai_signal_unblock(int signal);
+/* In a forked child: another thread may have been changing the program's handler. */
+void teai_signal_after_fork(void);
 /* A signal that is not the collector's: call the program's handler. Async-signal-safe. */
 void teai_signal_forward(int signal, siginfo_t *info, void *context);
 
