@@ -286,6 +286,8 @@ static void thread_undo_prepare(struct tea_heap *h, struct tea_mutator *m)
 int teai_thread_create(pthread_t *thread_out, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
     struct tea_mutator *self = teai_thread_self(); /* whose stack holds `argument` until it is in the record */
+    if (self == NULL && !teai_init_is_done()) /* the collector cannot start: the thread will not use it either */
+        return teai_pthread_create_real(thread_out, attributes, start, argument);
     struct tea_mutator *m = self != NULL ? thread_prepare(self->heap, start, argument) : NULL;
     if (m == NULL)
         return EAGAIN;

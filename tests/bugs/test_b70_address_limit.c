@@ -6,6 +6,7 @@
 #include "tests/support/objects.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 enum { MB = 1000 * 1000, MIB = 1 << 20 };
@@ -76,6 +77,26 @@ static void a_program_without_room_for_the_smallest_heap_is_told(void **state)
     assert_int_equal(tea_init(NULL), TEA_ERR_NOMEM);
 }
 
+static void *return_argument(void *argument)
+{
+    return argument;
+}
+
+static void such_a_program_has_threads_all_the_same(void **state)
+{
+    (void)state;
+    limit_address_space((size_t)30 * MB);
+    assert_null(tea_alloc(16));
+    pthread_attr_t small_stack;
+    pthread_t thread;
+    void *result;
+    pthread_attr_init(&small_stack);
+    assert_int_equal(pthread_attr_setstacksize(&small_stack, 64 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &small_stack, return_argument, &thread), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &thread);
+}
+
 static void running_out_of_address_space_is_a_refusal(void **state)
 {
     (void)state;
@@ -115,6 +136,7 @@ int main(void)
         heap_test(hello_and_100_mib_of_live_data_run_in_400_mb),
         heap_test(hello_runs_in_100_mb),
         heap_test(a_program_without_room_for_the_smallest_heap_is_told),
+        heap_test(such_a_program_has_threads_all_the_same),
         heap_test(running_out_of_address_space_is_a_refusal),
         heap_test(address_space_costs_no_memory_before_use),
     };
