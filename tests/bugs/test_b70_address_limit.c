@@ -89,12 +89,13 @@ static void such_a_program_has_threads_all_the_same(void **state)
     assert_null(tea_alloc(16));
     pthread_attr_t small_stack;
     pthread_t thread;
+    int argument;
     void *result;
     pthread_attr_init(&small_stack);
     assert_int_equal(pthread_attr_setstacksize(&small_stack, 64 << 10), 0);
-    assert_int_equal(pthread_create(&thread, &small_stack, return_argument, &thread), 0);
+    assert_int_equal(pthread_create(&thread, &small_stack, return_argument, &argument), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
-    assert_ptr_equal(result, &thread);
+    assert_ptr_equal(result, &argument);
 }
 
 static void running_out_of_address_space_is_a_refusal(void **state)
