@@ -79,12 +79,22 @@ static void states_fill(teai_slot_byte *states, uint32_t nslots, uint8_t state)
         teai_slot_store(&states[i], state);
 }
 
+/* ThreadSanitizer knows an acquire and a release as a pair only by their address: for it, each state that another thread
+ * may have freed is looked at by itself. */
+static void states_acquire_singly(const teai_slot_byte *states, uint32_t nslots)
+{
+    for (uint32_t i = 0; i < nslots; i++)
+        (void)atomic_load_explicit(&states[i], memory_order_acquire);
+}
+
 static void run_lease(struct tea_heap *h, struct teai_cache *c, uint32_t slot, uint32_t nslots)
 {
     struct teai_span *s = &h->tables.spans[c->span];
     teai_slot_byte *states = teai_span_states(&h->tables, c->span) + slot;
     bool marking = atomic_load_explicit(&h->phase, memory_order_relaxed) != TEAI_PHASE_OFF;
     uint8_t state = marking ? TEAI_SLOT_BLACK : TEAI_SLOT_WHITE;
+    if (TEAI_TSAN)
+        states_acquire_singly(states, nslots);
     states_fill(states, nslots, state);
     atomic_fetch_add_explicit(&s->nlive, nslots, memory_order_relaxed);
 
