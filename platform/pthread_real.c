@@ -5,7 +5,9 @@
  *   - linked with --wrap, __real_NAME, which the linker makes;
  *   - else it is the next definition after the object that this code is in;
  *   - where that cannot be asked for, in a static program, there is no other than NAME.
- * In a sanitized build of ours pthread_create() is __interceptor_pthread_create, or the sanitizer does not know the thread.
+ * In a sanitized build of ours, which exports none of the names, it is NAME itself: the sanitizer's interceptor, which the next
+ * definition after us would pass by. (A stop handler installed past it ran inside ThreadSanitizer's own locks, and hung.)
+ * pthread_create() is __interceptor_pthread_create there, or the sanitizer does not know the thread.
  * Not so in an unsanitized one: the interceptor in a sanitized program calls the next pthread_create(), ours.
  */
 #define _GNU_SOURCE
@@ -23,6 +25,8 @@ uintptr_t teai_real_function(_Atomic uintptr_t *next, const char *name, uintptr_
 {
     if (wrapped_addr != 0)
         return wrapped_addr;
+    if (TEAI_ASAN || TEAI_TSAN)
+        return plain_addr;
     /* relaxed: whoever looks finds the same, and it points to code. */
     uintptr_t addr = atomic_load_explicit(next, memory_order_relaxed);
     if (addr == 0) {
